@@ -1,0 +1,118 @@
+package fastproxy
+
+import (
+	"sync/atomic"
+
+	"github.com/valyala/fasthttp"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// requestBody is what is left to read of a request's body, framing removed.
+// It belongs to the goroutine of the exchange.
+type requestBody interface {
+	// Len is the declared length in bytes; -1 where it is not known before the
+	// end (chunked, HTTP/2 without content-length); 0 where there is no body.
+	Len() int64
+	// Read returns io.EOF only at the body's true end; errClientGone where the
+	// client left in the middle of it; errBadBody where its framing is broken;
+	// errBodyTimeout where it was too slow.
+	Read(p []byte) (int, error)
+}
+
+// request is the client's message in neutral form: the two front ends fill it,
+// the core reads it. All slices live as long as the exchange.
+type request struct {
+	// header holds the fields as received, names canonical, without the ones
+	// that frame the message (Content-Length, Transfer-Encoding), Expect and
+	// Trailer, which the front has consumed. The core edits it in place on the
+	// way upstream.
+	header *fasthttp.RequestHeader
+	method []byte
+	// target is the raw origin-form target ("/a%2Fb?x=1", "*"), byte for byte
+	// as received; path and query are its two parts.
+	target, path, query []byte
+	// matchPath is the canonical path that rules are matched against.
+	matchPath []byte
+	// authority is the host the client asked for, as received; host is the same
+	// in lower case without port.
+	authority, host []byte
+	// remote is the peer's "ip:port".
+	remote []byte
+	// upgrade is the protocol asked for by Connection: upgrade; nil: none.
+	upgrade []byte
+	body    requestBody
+	tls     bool
+	http2   bool
+	http10  bool
+	grpc    bool
+}
+
+// response is the answer in neutral form: the core fills it, the front sends it.
+type response struct {
+	// header holds status and fields; the front decides the framing from body,
+	// stream and length.
+	header *fasthttp.ResponseHeader
+	// body is the complete answer where stream is false.
+	body []byte
+	// stream: the body is read from the exchange (WriteTo) as it arrives;
+	// length is its declared length, -1 unknown.
+	stream bool
+	length int64
+	// close: the client's connection must not be used again.
+	close bool
+}
+
+// clientSlot is where a client's leaving meets the exchange in flight. An
+// HTTP/1.1 connection has one for its life, an HTTP/2 stream one of its own.
+// gone never goes back to false.
+//
+// The rule that keeps a late event off a pooled connection: whoever takes the
+// pointer out of inflight (Swap) owns the upstream connection. fire takes it to
+// abort it; the exchange takes it back at its end and may pool the connection
+// only if it got it.
+type clientSlot struct {
+	gone     atomic.Bool
+	inflight atomic.Pointer[upstreamConn]
+	waiting  atomic.Pointer[waiter]
+}
+
+// fire announces that the client has left. Any goroutine; idempotent.
+func (s *clientSlot) fire() {
+	s.gone.Store(true)
+	if u := s.inflight.Swap(nil); u != nil {
+		u.abort()
+	}
+	if w := s.waiting.Swap(nil); w != nil {
+		w.wake()
+	}
+}
+
+// publish names the upstream connection to abort when the client leaves; false:
+// it has left already and u is still the caller's.
+func (s *clientSlot) publish(u *upstreamConn) bool {
+	s.inflight.Store(u)
+	return !s.gone.Load() || s.inflight.Swap(nil) == nil
+}
+
+// retract takes the connection back; false: fire took it, it is aborted and
+// must be closed.
+func (s *clientSlot) retract() bool {
+	return s.inflight.Swap(nil) != nil
+}
+
+// exchange is one request and its answer, from match to record. Each HTTP/1.1
+// connection owns one and uses it again; HTTP/2 takes them from a pool.
+type exchange struct {
+	server *Server
+	slot   *clientSlot
+	// socket is the port the request came in on; sniListener the listener that
+	// its TLS handshake chose, nil without TLS.
+	socket      *routing.Socket
+	snapshot    *routing.Snapshot
+	sniListener *routing.CompiledListener
+
+	req  request
+	resp response
+	leg  leg
+}
