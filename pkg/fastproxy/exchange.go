@@ -18,6 +18,10 @@ type requestBody interface {
 	// client left in the middle of it; errBadBody where its framing is broken;
 	// errBodyTimeout where it was too slow.
 	Read(p []byte) (int, error)
+	// Whole returns the whole body where every byte of it has been received
+	// already and none was Read: without blocking, without copying, valid for
+	// the life of the exchange; the body then counts as read. nil otherwise.
+	Whole() []byte
 }
 
 // request is the client's message in neutral form: the two front ends fill it,
@@ -106,13 +110,26 @@ func (s *clientSlot) retract() bool {
 type exchange struct {
 	server *Server
 	slot   *clientSlot
-	// socket is the port the request came in on; sniListener the listener that
-	// its TLS handshake chose, nil without TLS.
-	socket      *routing.Socket
-	snapshot    *routing.Snapshot
-	sniListener *routing.CompiledListener
+	// port is the listener port the request came in on (set by the front);
+	// sniListener the Key of the listener that its TLS handshake chose, empty
+	// without TLS (set by the front).
+	port        uint16
+	sniListener string
 
 	req  request
 	resp response
 	leg  leg
+	// tunnel: the answer is a 101; once its head is out, the front hands the
+	// connection to runTunnel.
+	tunnel bool
+	// interim sends an informational response (103) to the client; nil where
+	// the client takes none (HTTP/1.0). Set by the front.
+	interim interimWriter
+
+	core
+}
+
+// interimWriter passes an informational response on.
+type interimWriter interface {
+	inform(h *fasthttp.ResponseHeader)
 }
