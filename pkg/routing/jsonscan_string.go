@@ -1,0 +1,114 @@
+package routing
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Eight bytes are looked at as one word: lsbs has the lowest bit of each byte
+// set, msbs the highest.
+const (
+	lsbs = 0x0101010101010101
+	msbs = 0x8080808080808080
+)
+
+// stringStops flags the bytes of x that end a plain run inside a JSON string: a
+// quote, a backslash, a control character, anything beyond ASCII. The lowest
+// flag is exact; above it a borrow may raise false ones.
+func stringStops(x uint64) uint64 {
+	return ((x ^ '"'*lsbs) - lsbs | (x ^ '\\'*lsbs) - lsbs | x - ' '*lsbs | x) & msbs
+}
+
+// str reads a string from behind its opening quote to behind its closing one.
+func (s *jsonScanner) str(i int) int {
+	b := s.b
+	for {
+		i = plainRun(b, i)
+		if i >= len(b) {
+			return -1
+		}
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1
+		case c == '\\':
+			if i+1 >= len(b) || b[i+1] < ' ' {
+				return -1
+			}
+			// What follows is skipped unread, unless it is beyond ASCII and
+			// must be checked as such.
+			i += 1 + int(1-b[i+1]>>7)
+		case c < ' ':
+			return -1
+		default:
+			if i = s.beyondASCII(i); i < 0 {
+				return -1
+			}
+		}
+	}
+}
+
+// plainRun returns the position of the first byte from i on that stringStops
+// flags, len(b) if there is none.
+func plainRun(b []byte, i int) int {
+	for len(b)-i >= 8 {
+		if m := stringStops(binary.LittleEndian.Uint64(b[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+		for len(b)-i >= 32 {
+			w := b[i : i+32 : i+32]
+			m := stringStops(binary.LittleEndian.Uint64(w)) |
+				stringStops(binary.LittleEndian.Uint64(w[8:])) |
+				stringStops(binary.LittleEndian.Uint64(w[16:])) |
+				stringStops(binary.LittleEndian.Uint64(w[24:]))
+			if m != 0 {
+				break
+			}
+			i += 32
+		}
+	}
+	for i < len(b) && ' ' <= b[i] && b[i] < 0x80 && b[i] != '"' && b[i] != '\\' {
+		i++
+	}
+	return i
+}
+
+// beyondASCII reads a run of characters beyond ASCII and checks that they are
+// well-formed UTF-8 (Unicode 16, table 3-7), encoded surrogates let through.
+func (s *jsonScanner) beyondASCII(i int) int {
+	b := s.b
+	for i < len(b) && b[i] >= 0x80 {
+		var w uint32 // the next four bytes, the first one lowest
+		if len(b)-i >= 4 {
+			w = binary.LittleEndian.Uint32(b[i:])
+		} else {
+			for j, c := range b[i:] {
+				w |= uint32(c) << (8 * j)
+			}
+		}
+		switch {
+		case w&0xC0C0F0 == 0x8080E0:
+			if w&0x20FF == 0x00E0 { // longer than needed
+				return -1
+			}
+			if w&0x20FF == 0x20ED {
+				s.surrogates = true
+			}
+			i += 3
+		case w&0xC0E0 == 0x80C0:
+			if w&0x1E == 0 { // longer than needed
+				return -1
+			}
+			i += 2
+		case w&0xC0C0C0F8 == 0x808080F0:
+			// U+10000 to U+10FFFF, by the five bits that tell
+			if top := w&0x07<<2 | w>>12&0x03; top == 0 || top > 0x10 {
+				return -1
+			}
+			i += 4
+		default:
+			return -1
+		}
+	}
+	return i
+}
