@@ -1,0 +1,264 @@
+package fastproxy
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// tries counts what one exchange has spent on tries after its first.
+type tries struct {
+	connects int // on endpoints that could not be connected to
+	replays  int // on stale keep-alive connections
+	asked    int // of what the rule's retry allows
+}
+
+// maxConnectTries bounds how many further endpoints one exchange tries to
+// connect to.
+const maxConnectTries = 3
+
+// forward tries endpoints until one has answered or the exchange has failed.
+func (x *exchange) forward() {
+	x.begun = x.started
+	for x.decide() {
+		err := x.try()
+		if !x.tryAgain(err) {
+			x.conclude(err)
+			return
+		}
+	}
+}
+
+// decide picks the endpoint, after a wait for a first replica where the Model
+// is cold; false: the exchange is answered.
+func (x *exchange) decide() bool {
+	in := &x.input
+	in.Headers, in.Facts, in.Options = &x.fields, &x.whole.facts, x.server.routing
+	for {
+		in.Now, in.Rand, in.Exclude = time.Now().UnixNano(), rand.Uint64(), x.tried
+		x.backend.Decide(in, &x.lease, &x.decision)
+		x.server.decided(&x.decision)
+		switch x.decision.Outcome {
+		case routing.OutcomePod, routing.OutcomeServiceFallback:
+			return true
+		case routing.OutcomeCold:
+			if !x.awaitReplica() {
+				return false
+			}
+		default:
+			return x.refuse(&failNoEndpoint)
+		}
+	}
+}
+
+// awaitReplica waits in the cold Model's queue, then takes up the snapshot that
+// ended the wait. The wait does not count against the time for the answer.
+func (x *exchange) awaitReplica() bool {
+	b := x.decision.Backend
+	switch {
+	case b.Phase == routing.PhaseFailed:
+		return x.refuse(&failActivation)
+	case !b.WakesOn(x.req.method) || x.req.upgrade != nil:
+		return x.refuse(&failModelIdle)
+	}
+	if f := x.server.awaitReplica(b, x.slot); f != nil {
+		return x.refuse(f)
+	}
+	x.begun = time.Now().UnixNano()
+	x.snapshot = x.server.snapshot()
+	if x.backend = x.snapshot.Backend(x.backend.Key); x.backend == nil {
+		return x.refuse(&failNoBackend)
+	}
+	return true
+}
+
+// try is one try at the decided endpoint; nil: the head of its answer is in
+// x.resp.header.
+func (x *exchange) try() error {
+	if f := x.bodyFor(x.decision.Backend); f != nil {
+		return f
+	}
+	t := x.times()
+	if err := x.leg.open(poolOf(x.decision.Target), x.slot, &t, x.req.upgrade != nil); err != nil {
+		return err
+	}
+	x.lease.Start()
+	var stream requestBody
+	if !x.whole.read {
+		stream = x.req.body
+	}
+	return x.leg.roundTrip(x.req.header, x.whole.out, stream, x.resp.header, x.interim)
+}
+
+// times are the bounds of one try.
+func (x *exchange) times() legTimes {
+	set := &x.server.options.Timeouts
+	t := legTimes{Connect: set.Connect, FirstByte: set.FirstByte, Idle: set.Idle}
+	if d := x.rule.BackendTimeout; d > 0 {
+		t.Deadline = time.Now().UnixNano() + int64(d)
+	}
+	if end := x.requestDeadline(); end != 0 && (t.Deadline == 0 || end < t.Deadline) {
+		t.Deadline = end
+	}
+	return t
+}
+
+// requestDeadline is when the rule's request time-out ends the exchange; 0: never.
+func (x *exchange) requestDeadline() int64 {
+	if d := x.rule.RequestTimeout; d > 0 {
+		return x.begun + int64(d)
+	}
+	return 0
+}
+
+// tryAgain says whether another try follows, and prepares it. All of it happens
+// before the first response byte has gone to the client: an endpoint that
+// cannot be connected to is replaced by another, a stale keep-alive connection
+// by a new one, once; whatever else is repeated, the rule's retry asked for.
+func (x *exchange) tryAgain(err error) bool {
+	reason := x.retryReason(err)
+	if reason == retryNone || x.slot.gone.Load() {
+		return false
+	}
+	now := time.Now().UnixNano()
+	if end := x.requestDeadline(); end != 0 && now >= end {
+		return false
+	}
+	var pause time.Duration
+	switch reason {
+	case retryConnect:
+		x.tries.connects++
+	case retryStale:
+		x.tries.replays++
+	default:
+		if !x.server.retries.allow(now) {
+			return false
+		}
+		if pause = x.rule.Retry.Backoff << min(x.tries.asked, 6); pause > 0 && !x.pause(pause) {
+			return false
+		}
+		x.tries.asked++
+	}
+	x.server.metrics.retried(x.decision.Backend.State, reason)
+	x.abandon(err)
+	return true
+}
+
+// retryReason names why the try that ended with err may be followed by another.
+func (x *exchange) retryReason(err error) retryReason {
+	if connectFailed(err) {
+		if x.tries.connects < maxConnectTries && x.otherEndpoint() {
+			return retryConnect
+		}
+		return x.asked(retryConnect)
+	}
+	switch err {
+	case nil:
+		r := x.rule.Retry
+		if r == nil || !slices.Contains(r.Codes, x.resp.header.StatusCode()) {
+			return retryNone
+		}
+		return x.asked(retryStatus)
+	case errStale:
+		if x.tries.replays == 0 {
+			return retryStale
+		}
+		return x.asked(retryNoResponse)
+	case errNoResponse, errBadResponse:
+		return x.asked(retryNoResponse)
+	case errFirstByteTimeout, errDeadline:
+		return x.asked(retryTimeout)
+	}
+	return retryNone
+}
+
+// asked is reason where the rule's retry has a try left and the request can be
+// sent again, retryNone otherwise.
+func (x *exchange) asked(reason retryReason) retryReason {
+	if r := x.rule.Retry; r != nil && x.tries.asked < r.Attempts && (x.whole.read || reason == retryConnect) {
+		if reason == retryConnect {
+			return retryAskedConnect
+		}
+		return reason
+	}
+	return retryNone
+}
+
+// otherEndpoint says whether an endpoint is left that this exchange has not
+// tried, and marks the present one as tried.
+func (x *exchange) otherEndpoint() bool {
+	x.tried = append(x.tried, x.decision.Target)
+	b := x.decision.Backend
+	for _, list := range [2][]*routing.Target{b.Ready, b.Draining} {
+		for _, t := range list {
+			if !slices.Contains(x.tried, t) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// abandon ends a try that another one follows.
+func (x *exchange) abandon(err error) {
+	x.leg.close(false)
+	x.lease.Release(time.Now().UnixNano(), resultOf(err, x.resp.header.StatusCode()))
+	x.resp.header.Reset()
+}
+
+// conclude ends the last try: with the engine's answer, or with the gateway's.
+func (x *exchange) conclude(err error) {
+	now := time.Now().UnixNano()
+	if err == nil {
+		x.lease.Report(now, routing.ResultOfStatus(x.resp.header.StatusCode()))
+		x.answer(now)
+		return
+	}
+	x.leg.close(false)
+	x.lease.Release(now, resultOf(err, 0))
+	x.fail(failureOf(err))
+}
+
+// resultOf is what a try tells about its endpoint.
+func resultOf(err error, status int) routing.Result {
+	switch {
+	case err == nil:
+		return routing.ResultOfStatus(status)
+	case err == errPoolFull:
+		return routing.ResultNeutral
+	case connectFailed(err):
+		return routing.ResultConnectFailed
+	}
+	switch err {
+	case errNoResponse:
+		return routing.ResultNoResponse
+	case errBadResponse:
+		return routing.ResultServerError
+	case errFirstByteTimeout, errDeadline:
+		return routing.ResultFirstByteTimeout
+	}
+	return routing.ResultNeutral
+}
+
+// failureOf is the gateway's answer to an exchange that ended with err.
+func failureOf(err error) *failure {
+	if f, ok := err.(*failure); ok {
+		return f
+	}
+	if connectFailed(err) {
+		return &failConnect
+	}
+	switch err {
+	case errClientGone:
+		return &failClientGone
+	case errFirstByteTimeout, errDeadline:
+		return &failTimeout
+	case errBadBody:
+		return &failBadBody
+	case errBodyTimeout:
+		return &failBodyTimeout
+	}
+	return &failBadGateway
+}

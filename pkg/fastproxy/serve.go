@@ -1,0 +1,292 @@
+package fastproxy
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// core is what the stations of one exchange hand to each other. It is reset
+// between requests; buffers that are kept say so.
+type core struct {
+	snapshot *routing.Snapshot
+	socket   *routing.Socket
+	listener *routing.CompiledListener
+	rule     *routing.CompiledRule
+	ref      *routing.WeightedBackend
+	backend  *routing.CompiledBackend // what ref names: a Model, a Service or a group
+	prefix   string                   // the path prefix that matched
+	model    []byte                   // value of X-Gateway-Model-Name, nil none
+
+	fields fieldView
+	whole  wholeBody
+
+	lease    routing.Lease
+	input    routing.RouteInput
+	decision routing.Decision
+	tried    []*routing.Target // kept
+	tries    tries
+
+	// started is when the request's head was complete, answered when the head
+	// of the answer was known; Unix nanoseconds.
+	started, answered int64
+	// begun is when the time for the answer began: started, or the end of the
+	// wait for a first replica.
+	begun int64
+	// failed is the gateway's own answer, nil where an engine answered.
+	failed   *failure
+	streamed error // how the answer's stream ended
+	sent     int64 // bytes of the answer's body
+	finished bool
+
+	target, authority, location, coding []byte // kept buffers
+	answerBody                          []byte // kept up to keptAnswerBytes
+}
+
+// fieldView shows a request's fields to the router.
+type fieldView struct{ h *fasthttp.RequestHeader }
+
+// Value returns the first line of the field name, nil where it is absent.
+func (v *fieldView) Value(name string) []byte { return v.h.Peek(name) }
+
+// keptAnswerBytes bounds the answer buffer that an idle connection keeps.
+const keptAnswerBytes = 16 << 10
+
+// serve takes the request from its head to the head of its answer: listener,
+// model, match, local answers, filters, body, endpoint, engine. On return
+// x.resp is set; the front sends it and calls finish.
+func (x *exchange) serve() {
+	x.begin()
+	switch {
+	case !x.chooseListener(),
+		!x.readModel(),
+		!x.match(),
+		x.answerLocally(),
+		!x.chooseBackend(),
+		!x.planBody():
+		return
+	}
+	x.outgoing()
+	x.forward()
+}
+
+// begin resets the stations' state for the request that x.req holds.
+func (x *exchange) begin() {
+	kept := core{
+		tried: x.tried[:0], target: x.target[:0], authority: x.authority[:0],
+		location: x.location[:0], answerBody: x.answerBody[:0],
+		coding: append(x.coding[:0], x.req.header.Peek("Content-Encoding")...),
+	}
+	kept.whole.keep(&x.whole)
+	x.core = kept
+	x.started = time.Now().UnixNano()
+	x.fields.h = x.req.header
+	x.snapshot = x.server.snapshot()
+	x.resp.body, x.resp.stream, x.resp.length, x.resp.close = nil, false, 0, false
+	x.tunnel = false
+}
+
+// chooseListener finds the listener of the request's host on its port.
+func (x *exchange) chooseListener() bool {
+	x.socket = x.snapshot.Socket(x.port)
+	if x.socket == nil {
+		return x.refuse(&failNoRoute)
+	}
+	x.listener = x.socket.Listener(x.req.host)
+	if x.req.tls {
+		key := ""
+		if x.listener != nil {
+			key = x.listener.Key
+		}
+		if key != x.sniListener {
+			return x.refuse(&failMisdirected)
+		}
+	}
+	if x.listener == nil {
+		return x.refuse(&failNoRoute)
+	}
+	return true
+}
+
+// readModel sets X-Gateway-Model-Name from the body where the listener's rules
+// match on it; what the client sent under that name never counts.
+func (x *exchange) readModel() bool {
+	if !x.listener.NeedsModel {
+		return true
+	}
+	x.req.header.Del(routing.HeaderModelName)
+	var name []byte
+	switch {
+	case x.req.upgrade != nil:
+		name = queryValue(x.req.query, "model")
+	case takesPart(x.req.method) && x.req.body.Len() != 0:
+		if f := x.readBody(); f != nil {
+			return x.refuse(f)
+		}
+		x.parseBody()
+		name, _ = x.whole.facts.Model()
+	}
+	if name == nil {
+		return true
+	}
+	x.model = x.listener.ResolveModel(name)
+	if isFieldValue(x.model) {
+		x.req.header.SetBytesV(routing.HeaderModelName, x.model)
+	}
+	return true
+}
+
+// match finds the rule.
+func (x *exchange) match() bool {
+	rq := routing.Request{
+		Method: x.req.method, Host: x.req.host, Path: x.req.matchPath, Query: x.req.query,
+		Headers: &x.fields, Model: x.model,
+	}
+	var m *routing.MatchedRule
+	if isPreflight(&x.req) {
+		m = x.listener.MatchPreflight(&rq, x.req.header.Peek("Access-Control-Request-Method"))
+		if m != nil {
+			x.rule = m.Rule
+			x.resp.header.SetStatusCode(fasthttp.StatusNoContent)
+			corsPreflight(m.Rule.CORS, &x.req, x.resp.header)
+			return false
+		}
+	}
+	if m = x.listener.Match(&rq); m == nil {
+		if x.model != nil {
+			return x.refuse(&failModelNotFound)
+		}
+		return x.refuse(&failNoRoute)
+	}
+	x.rule, x.prefix = m.Rule, m.Prefix
+	return true
+}
+
+// answerLocally answers what a rule answers without a backend.
+func (x *exchange) answerLocally() bool {
+	if x.rule.Fault != 0 {
+		x.fail(&failBadFilter)
+		return true
+	}
+	if f := x.rule.Redirect; f != nil {
+		x.location = redirectLocation(x.location, &x.req, f, x.prefix, x.port)
+		x.resp.header.SetStatusCode(f.Status)
+		x.resp.header.SetBytesV("Location", x.location)
+		x.responseFilters()
+		return true
+	}
+	return false
+}
+
+// chooseBackend draws the rule's backend by weight.
+func (x *exchange) chooseBackend() bool {
+	x.ref = x.rule.PickBackend(rand.Uint32())
+	if x.ref == nil || x.ref.Backend == nil {
+		return x.refuse(&failNoBackend)
+	}
+	x.backend = x.ref.Backend
+	return true
+}
+
+// outgoing turns the request's head into what goes upstream: filters of the
+// rule, then of the backendRef, then the hop's own fields.
+func (x *exchange) outgoing() {
+	x.target = append(x.target, x.req.target...)
+	x.authority = append(x.authority, x.req.authority...)
+	x.requestFilters(x.rule.Filters)
+	x.requestFilters(x.ref.Filters)
+	h := x.req.header
+	stripHopByHop(h)
+	forwardedFields(h, &x.req)
+	if x.req.upgrade != nil {
+		h.Set("Connection", "Upgrade")
+		h.SetBytesV("Upgrade", x.req.upgrade)
+	}
+	h.SetProtocol("HTTP/1.1")
+	h.SetNoDefaultContentType(true)
+	h.SetRequestURIBytes(x.target)
+	h.SetHostBytes(x.authority)
+}
+
+// requestFilters applies the filters that edit the request.
+func (x *exchange) requestFilters(filters []routing.Filter) {
+	for i := range filters {
+		switch f := &filters[i]; {
+		case f.RequestHeaders != nil:
+			applyRequestHeaders(x.req.header, f.RequestHeaders)
+		case f.Rewrite != nil:
+			if f.Rewrite.Path != nil {
+				x.target = rewriteTarget(x.target[:0], &x.req, f.Rewrite.Path, x.prefix)
+			}
+			if f.Rewrite.Hostname != "" {
+				x.authority = append(x.authority[:0], f.Rewrite.Hostname...)
+			}
+		}
+	}
+}
+
+// responseFilters applies the filters that edit the answer's head.
+func (x *exchange) responseFilters() {
+	h := x.resp.header
+	for i := range x.rule.Filters {
+		if f := x.rule.Filters[i].ResponseHeaders; f != nil {
+			applyResponseHeaders(h, f)
+		}
+	}
+	if x.ref != nil {
+		for i := range x.ref.Filters {
+			if f := x.ref.Filters[i].ResponseHeaders; f != nil {
+				applyResponseHeaders(h, f)
+			}
+		}
+	}
+	if x.rule.CORS != nil {
+		corsApply(x.rule.CORS, &x.req, h)
+	}
+}
+
+// refuse answers with f and stops the pipeline.
+func (x *exchange) refuse(f *failure) bool {
+	x.fail(f)
+	return false
+}
+
+// onModelRoute says whether the exchange speaks to a Model's clients, so that
+// the gateway's own answers take their API's shape.
+func (x *exchange) onModelRoute() bool {
+	if x.backend != nil {
+		return x.backend.Kind != routing.BackendService
+	}
+	if x.rule == nil {
+		return x.model != nil
+	}
+	for i := range x.rule.Backends {
+		if b := x.rule.Backends[i].Backend; b != nil && b.Kind != routing.BackendService {
+			return true
+		}
+	}
+	return false
+}
+
+// takesPart says whether a body under this method can carry keys and a model.
+func takesPart(method []byte) bool {
+	switch string(method) {
+	case "POST", "PUT", "PATCH":
+		return true
+	}
+	return false
+}
+
+// isFieldValue says whether v may stand as an HTTP field value.
+func isFieldValue(v []byte) bool {
+	for _, c := range v {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return len(bytes.TrimSpace(v)) == len(v)
+}

@@ -1,0 +1,171 @@
+package fastproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// Server is a data plane: it serves the Snapshot of the last Config applied.
+// All methods are safe for concurrent use.
+type Server struct {
+	options  Options
+	routing  *routing.Options
+	registry *routing.Registry
+	live     atomic.Pointer[routing.Snapshot]
+	applying sync.Mutex
+
+	front   *front
+	admin   *admin
+	metrics *metrics
+	log     *decisionLog
+	mirrors *mirrors
+
+	bodies   budget
+	requests atomic.Int64 // exchanges begun, ever
+	retries  retryBudget
+	draining atomic.Bool
+}
+
+// New returns a Server that listens on its admin port only, until Apply.
+// The error names the admin address that cannot be bound.
+func New(o Options) (*Server, error) {
+	o = o.withDefaults()
+	s := &Server{options: o, routing: &o.Settings.Routing}
+	s.bodies.limit = o.Limits.BufferedBytes
+	s.retries.requests = &s.requests
+	s.metrics = newMetrics(s)
+	s.log = newDecisionLog(o.Logger)
+	s.mirrors = newMirrors(s)
+	upstream := &upstreamOptions{
+		ConnectTimeout: o.Timeouts.Connect, IdleTimeout: o.Timeouts.PoolIdle,
+		MaxOpen: o.Limits.EndpointConnections, TunnelIdleTimeout: o.Timeouts.Tunnel,
+	}
+	fallback := *upstream
+	fallback.IdleTimeout, fallback.MaxAge = serviceIdle, serviceAge
+	s.registry = routing.NewRegistry(routing.Hooks{
+		Target: func(t *routing.Target) any {
+			if t.ServiceFallback {
+				return newPool(t.Address, &fallback)
+			}
+			return newPool(t.Address, upstream)
+		},
+		TargetGone: func(t *routing.Target) {
+			poolOf(t).close()
+			s.metrics.targetGone(t)
+		},
+		Backend:     func(b *routing.BackendState) any { return newBackendAttachment(s.metrics, b, o.Settings.MaxQueueSize) },
+		BackendGone: func(b *routing.BackendState) { s.metrics.backendGone(b) },
+	})
+	s.front = newFront(s)
+	if o.AdminAddress != "" {
+		a, err := newAdmin(s, o.AdminAddress)
+		if err != nil {
+			return nil, fmt.Errorf("cannot listen on the admin address %q: %w; choose a free one", o.AdminAddress, err)
+		}
+		s.admin = a
+	}
+	return s, nil
+}
+
+// Connections to a Service itself are dropped early, so that it can spread them.
+const (
+	serviceIdle = 500 * time.Millisecond
+	serviceAge  = 5 * time.Second
+)
+
+// poolOf is the connection pool of a target.
+func poolOf(t *routing.Target) *pool { return t.Attached.(*pool) }
+
+// Apply compiles cfg and serves it from then on: listeners are opened, kept and
+// closed as it says, connections and counters of what stays are kept. On a
+// *routing.CompileError the old Snapshot keeps serving. Any other error names
+// the ports that could not be bound; everything else of cfg serves.
+// A cfg equal to the one served changes nothing but its Generation.
+func (s *Server) Apply(cfg *routing.Config) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	if s.draining.Load() {
+		return errors.New("fastproxy: the server is draining and takes no configuration")
+	}
+	last := s.live.Load()
+	next, err := routing.Compile(cfg, s.routing, last, s.registry)
+	if err != nil {
+		s.metrics.applyFailed()
+		if last != nil {
+			s.registry.Sweep(last)
+		}
+		return err
+	}
+	s.live.Store(next)
+	err = s.front.apply(next.Sockets())
+	s.registry.Sweep(next)
+	s.metrics.applied(next)
+	s.wakeCold(next)
+	return err
+}
+
+// snapshot is what new requests are served by; nil before the first Apply.
+func (s *Server) snapshot() *routing.Snapshot { return s.live.Load() }
+
+// Ready says whether requests can be served: a Snapshot is live, no drain has begun.
+func (s *Server) Ready() bool { return s.live.Load() != nil && !s.draining.Load() }
+
+// Addr is the address that the listener port is bound to; nil: it is not.
+func (s *Server) Addr(port uint16) net.Addr { return s.front.addr(port) }
+
+// AdminAddr is the admin port's address; nil: there is none.
+func (s *Server) AdminAddr() net.Addr {
+	if s.admin == nil {
+		return nil
+	}
+	return s.admin.addr()
+}
+
+// Drain ends the Server without losing a request: not ready at once, a delay
+// in which load balancers notice, then no new connections, idle ones closed,
+// answers ending their connections, and a wait for what runs until ctx ends;
+// what still runs then is cut. The error says how much that was.
+func (s *Server) Drain(ctx context.Context) error {
+	s.draining.Store(true)
+	select {
+	case <-time.After(s.options.Settings.ShutdownDrainDelay):
+	case <-ctx.Done():
+	}
+	err := s.front.drain(ctx)
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.registry.Sweep(emptySnapshot(s))
+	if s.admin != nil {
+		err = errors.Join(err, s.admin.close())
+	}
+	return err
+}
+
+// emptySnapshot serves nothing: sweeping by it closes every pool.
+func emptySnapshot(s *Server) *routing.Snapshot {
+	none, err := routing.Compile(&routing.Config{}, s.routing, nil, s.registry)
+	if err != nil {
+		panic("BUG: the empty Config does not compile: " + err.Error())
+	}
+	return none
+}
+
+// acquireExchange returns an exchange for the front to fill.
+func (s *Server) acquireExchange() *exchange {
+	s.requests.Add(1)
+	x, _ := exchanges.Get().(*exchange)
+	if x == nil {
+		x = &exchange{}
+	}
+	x.server = s
+	return x
+}
+
+var exchanges sync.Pool
