@@ -146,4 +146,3 @@ func (c *compiler) compileSockets() error {
 	slices.SortFunc(s.sockets, func(a, b *Socket) int { return cmp.Compare(a.Port, b.Port) })
 	return nil
 }
-
