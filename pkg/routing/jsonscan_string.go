@@ -16,14 +16,31 @@ const (
 // quote, a backslash, a control character, anything beyond ASCII. The lowest
 // flag is exact; above it a borrow may raise false ones.
 func stringStops(x uint64) uint64 {
-	return ((x ^ '"'*lsbs) - lsbs | (x ^ '\\'*lsbs) - lsbs | x - ' '*lsbs | x) & msbs
+	return (((x ^ '"'*lsbs) - lsbs) | ((x ^ '\\'*lsbs) - lsbs) | (x - ' '*lsbs) | x) & msbs
 }
 
 // str reads a string from behind its opening quote to behind its closing one.
 func (s *jsonScanner) str(i int) int {
 	b := s.b
 	for {
-		i = plainRun(b, i)
+		for len(b)-i >= 16 {
+			w := b[i : i+16 : i+16]
+			stops := stringStops(binary.LittleEndian.Uint64(w))
+			if stops == 0 {
+				i += 8
+				if stops = stringStops(binary.LittleEndian.Uint64(w[8:])); stops == 0 {
+					i += 8
+					continue
+				}
+			}
+			i += bits.TrailingZeros64(stops) >> 3
+			if b[i] != '\\' {
+				break
+			}
+			if i = s.escape(i); i < 0 {
+				return -1
+			}
+		}
 		if i >= len(b) {
 			return -1
 		}
@@ -31,46 +48,28 @@ func (s *jsonScanner) str(i int) int {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			if i+1 >= len(b) || b[i+1] < ' ' {
-				return -1
-			}
-			// What follows is skipped unread, unless it is beyond ASCII and
-			// must be checked as such.
-			i += 1 + int(1-b[i+1]>>7)
+			i = s.escape(i)
 		case c < ' ':
 			return -1
+		case c < 0x80:
+			i++
 		default:
-			if i = s.beyondASCII(i); i < 0 {
-				return -1
-			}
+			i = s.beyondASCII(i)
+		}
+		if i < 0 {
+			return -1
 		}
 	}
 }
 
-// plainRun returns the position of the first byte from i on that stringStops
-// flags, len(b) if there is none.
-func plainRun(b []byte, i int) int {
-	for len(b)-i >= 8 {
-		if m := stringStops(binary.LittleEndian.Uint64(b[i:])); m != 0 {
-			return i + bits.TrailingZeros64(m)>>3
-		}
-		i += 8
-		for len(b)-i >= 32 {
-			w := b[i : i+32 : i+32]
-			m := stringStops(binary.LittleEndian.Uint64(w)) |
-				stringStops(binary.LittleEndian.Uint64(w[8:])) |
-				stringStops(binary.LittleEndian.Uint64(w[16:])) |
-				stringStops(binary.LittleEndian.Uint64(w[24:]))
-			if m != 0 {
-				break
-			}
-			i += 32
-		}
+// escape skips the backslash at i and, unread, the character behind it; one
+// beyond ASCII is left to be checked as such.
+func (s *jsonScanner) escape(i int) int {
+	b := s.b
+	if i+1 >= len(b) || b[i+1] < ' ' {
+		return -1
 	}
-	for i < len(b) && ' ' <= b[i] && b[i] < 0x80 && b[i] != '"' && b[i] != '\\' {
-		i++
-	}
-	return i
+	return i + 1 + int(1-b[i+1]>>7)
 }
 
 // beyondASCII reads a run of characters beyond ASCII and checks that they are

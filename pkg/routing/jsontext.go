@@ -65,7 +65,7 @@ func (t rawText) unicodeEscape() (r rune, size int) {
 		return high, 6
 	case high < 0xDC00 && len(t) >= 12 && t[6] == '\\' && t[7] == 'u':
 		if low := t[6:].hex(); 0xDC00 <= low && low <= 0xDFFF {
-			return (high-0xD800)<<10 | (low - 0xDC00) + 0x10000, 12
+			return 0x10000 + ((high-0xD800)<<10 | (low - 0xDC00)), 12
 		}
 	}
 	return utf8.RuneError, 6

@@ -23,25 +23,12 @@ func (n *normalizer) reset(limit int) {
 // add appends t's text and returns whether more fits.
 func (n *normalizer) add(t rawText) bool {
 	for len(t) > 0 && !n.full {
-		c := t[0]
-		if c >= 0x80 || c == '\\' {
+		t = t[n.addASCII(t):]
+		if len(t) > 0 && !n.full {
 			r, size := t.nextChar()
-			n.rune(r)
+			n.addRune(r)
 			t = t[size:]
-			continue
 		}
-		t = t[1:]
-		if c = asciiFold[c]; c == ' ' {
-			n.space = true
-			continue
-		}
-		if n.space || len(n.dst) >= n.limit {
-			n.separate()
-			if n.full = n.full || len(n.dst) >= n.limit; n.full {
-				break
-			}
-		}
-		n.dst = append(n.dst, c)
 	}
 	return !n.full
 }
@@ -49,40 +36,66 @@ func (n *normalizer) add(t rawText) bool {
 // addBreak separates what follows from what came before.
 func (n *normalizer) addBreak() { n.space = true }
 
-// separate writes the space that is due.
-func (n *normalizer) separate() {
-	if n.space && len(n.dst) > 0 {
-		if len(n.dst) >= n.limit {
-			n.full = true
-			return
+// addASCII is add for the characters at the front of t that stand for
+// themselves and are ASCII; it returns how many those are.
+func (n *normalizer) addASCII(t rawText) int {
+	dst, space := n.dst, n.space
+	i := 0
+	for i < len(t) {
+		c := asciiFold[t[i]]
+		if c == ' ' {
+			space = true
+			i++
+			continue
 		}
-		n.dst = append(n.dst, ' ')
+		if c == 0 {
+			break
+		}
+		if space {
+			if len(dst) > 0 && len(dst) < n.limit {
+				dst = append(dst, ' ')
+			}
+			space = false
+		}
+		if len(dst) >= n.limit {
+			n.full = true
+			break
+		}
+		dst = append(dst, c)
+		i++
 	}
-	n.space = false
+	n.dst, n.space = dst, space
+	return i
 }
 
-func (n *normalizer) rune(r rune) {
+// addRune appends a character.
+func (n *normalizer) addRune(r rune) {
 	if unicode.IsSpace(r) {
 		n.space = true
 		return
 	}
-	n.separate()
+	if n.space && len(n.dst) > 0 && len(n.dst) < n.limit {
+		n.dst = append(n.dst, ' ')
+	}
+	n.space = false
 	r = foldRune(r)
-	if n.full || len(n.dst)+utf8.RuneLen(r) > n.limit {
+	if len(n.dst)+utf8.RuneLen(r) > n.limit {
 		n.full = true
 		return
 	}
 	n.dst = utf8.AppendRune(n.dst, r)
 }
 
-// asciiFold maps ASCII to its normalised form, all white space to a space.
-var asciiFold = func() (table [128]byte) {
-	for c := range table {
+// asciiFold maps a byte of a rawText that stands for itself to its normalised
+// form, white space to a space, and all others to 0.
+var asciiFold = func() (table [256]byte) {
+	for c := range utf8.RuneSelf {
 		table[c] = byte(unicode.ToLower(rune(c)))
 		if unicode.IsSpace(rune(c)) {
 			table[c] = ' '
 		}
 	}
+	table['\\'] = 0
 	return table
 }()
 
