@@ -8,10 +8,6 @@
 // code 2; a failed run with one line and exit code 1. Help goes to standard
 // output and is no failure.
 //
-// The settings that are contract (routing.Knobs) become flags through Knobs, so
-// that a flag, an environment variable and the documentation never disagree: a
-// flag wins over the environment, the environment over the default.
-//
 // Nothing here reads the process's arguments, environment or streams by itself:
 // all of it is passed in, so that tests run programs in their own process.
 package cli

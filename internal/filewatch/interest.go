@@ -100,15 +100,15 @@ func (c *collector) way(path string) {
 // tree collects path and the directories below it, with everything in them.
 // Links to directories and files outside are followed.
 func (c *collector) tree(path string) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || c.visited[real] {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil || c.visited[target] {
 		return
 	}
-	info, err := os.Stat(real)
+	info, err := os.Stat(target)
 	if err != nil || !info.IsDir() {
 		return
 	}
-	c.visited[real] = true
+	c.visited[target] = true
 	i := c.found[path]
 	i.all = true
 	c.found[path] = i
