@@ -10,7 +10,7 @@ import (
 // Options are the settings of a data plane process. The zero value of every
 // member means its default; New fills them in.
 type Options struct {
-	// Settings are the knobs that are contract (routing.Knobs).
+	// Settings are the knobs that are contract (routing.ParseSettings).
 	Settings routing.Settings
 	// BindAddress is the host part that listeners bind to; empty: every address.
 	BindAddress string
@@ -71,6 +71,10 @@ var (
 		PoolIdle: 4 * time.Second, Tunnel: time.Hour,
 	}
 )
+
+// DefaultLimits and DefaultTimeouts are what zero members stand for.
+func DefaultLimits() Limits     { return defaultLimits }
+func DefaultTimeouts() Timeouts { return defaultTimeouts }
 
 // withDefaults returns o with every zero member set to its default.
 func (o Options) withDefaults() Options {
