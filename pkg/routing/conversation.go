@@ -105,14 +105,15 @@ func (f *Facts) addMessage(c *conversation, m *message, o *KeyOptions) {
 		c.systemLen++
 		return
 	}
+	if !f.normalizeContent(m.content, o.SystemSegmentMaxLength) {
+		return
+	}
 	if !c.hasFurther {
 		c.hasFurther = true
 		c.further.reset()
 	}
-	if f.normalizeContent(m.content, o.SystemSegmentMaxLength) {
-		c.further.write(f.norm.dst)
-		c.further.end(tagSystem)
-	}
+	c.further.write(f.norm.dst)
+	c.further.end(tagSystem)
 }
 
 // roleOf compares without case.

@@ -1,0 +1,141 @@
+package routing
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// proseBody returns a chat request whose messages hold about size bytes of text
+// like that of coding agents: lines, quotes, some characters beyond ASCII.
+func proseBody(size int, modelFirst bool) []byte {
+	const line = `The gateway reads \"model\" from the body and picks a replica by its key.\n    if err != nil { return err }\n`
+	const umlaut = `Größe und Übermaß – naïve façade.\n`
+	var b bytes.Buffer
+	b.WriteString(`{`)
+	if modelFirst {
+		b.WriteString(`"model":"llama-3",`)
+	}
+	b.WriteString(`"messages":[{"role":"system","content":"You are an expert Python developer. `)
+	b.WriteString(strings.Repeat(line, 1+size/4/len(line)))
+	b.WriteString(`"}`)
+	for i := 0; b.Len() < size-200; i++ {
+		text := strings.Repeat(line, min(8, 1+(size-b.Len())/2/len(line))) + umlaut
+		role := []string{"user", "assistant"}[i%2]
+		fmt.Fprintf(&b, `,{"role":"%s","content":"%s"}`, role, text)
+	}
+	b.WriteString(`],"temperature":0.7,"stream":true`)
+	if !modelFirst {
+		b.WriteString(`,"model":"llama-3"`)
+	}
+	b.WriteString(`}`)
+	return b.Bytes()
+}
+
+// toolsBody returns a chat request with about size bytes of tool schemas in
+// front of the model: short names, nesting, numbers.
+func toolsBody(size int) []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"tools":[`)
+	for i := 0; b.Len() < size; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"type":"function","function":{"name":"tool_%d","description":"Reads a file and returns its lines.","parameters":{"type":"object","properties":{"path":{"type":"string","description":"Where it is"},"limit":{"type":"integer","minimum":1,"maximum":2000}},"required":["path"],"additionalProperties":false}}}`, i)
+	}
+	b.WriteString(`],"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}],"model":"llama-3"}`)
+	return b.Bytes()
+}
+
+// imageBody returns a chat request with about size bytes of image data.
+func imageBody(size int) []byte {
+	return []byte(`{"messages":[{"role":"user","content":[{"type":"text","text":"What is this?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
+		strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA", size/24) + `"}}]}],"model":"llama-3"}`)
+}
+
+// cjkBody returns a chat request of about size bytes, almost all of them of
+// characters of three bytes.
+func cjkBody(size int) []byte {
+	return []byte(`{"messages":[{"role":"system","content":"` + strings.Repeat("请根据文档内容回答问题，", size/36) + `"},{"role":"user","content":"你好"}],"model":"llama-3"}`)
+}
+
+var benchBodies = []struct {
+	name string
+	body []byte
+}{
+	{"prose-2KB-front", proseBody(2<<10, true)},
+	{"prose-2KB-behind", proseBody(2<<10, false)},
+	{"prose-200KB-behind", proseBody(200<<10, false)},
+	{"prose-500KB-front", proseBody(500<<10, true)},
+	{"prose-500KB-behind", proseBody(500<<10, false)},
+	{"prose-2MB-behind", proseBody(2<<20, false)},
+	{"prose-30MB-behind", proseBody(30<<20, false)},
+	{"tools-3MB-behind", toolsBody(3 << 20)},
+	{"image-2MB-behind", imageBody(2 << 20)},
+	{"image-30MB-behind", imageBody(30 << 20)},
+	{"cjk-500KB-behind", cjkBody(500 << 10)},
+}
+
+func BenchmarkParseJSON(b *testing.B) {
+	o := DefaultKeyOptions()
+	for _, c := range benchBodies {
+		b.Run(c.name, func(b *testing.B) {
+			var f Facts
+			b.SetBytes(int64(len(c.body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if !f.ParseJSON(c.body, &o) {
+					b.Fatal("the body is valid")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkParseAndKey(b *testing.B) {
+	o := DefaultKeyOptions()
+	var h fieldLines
+	for _, c := range benchBodies {
+		b.Run(c.name+"/prefix", func(b *testing.B) {
+			var f Facts
+			var m Malformed
+			b.SetBytes(int64(len(c.body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				f.ParseJSON(c.body, &o)
+				if !PrefixKey(h, &f, &o, "prod/llama-3", &m).Valid() {
+					b.Fatal("no key")
+				}
+			}
+		})
+		b.Run(c.name+"/session", func(b *testing.B) {
+			var f Facts
+			b.SetBytes(int64(len(c.body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				f.ParseJSON(c.body, &o)
+				if !SessionKey(h, &f, &o).Valid() {
+					b.Fatal("no key")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkParseMultipart(b *testing.B) {
+	for _, size := range []int{200 << 10, 30 << 20} {
+		body := audioForm(size)
+		b.Run(fmt.Sprint(size>>10, "KB"), func(b *testing.B) {
+			var f Facts
+			contentType := []byte(audioFormType)
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if !f.ParseMultipart(contentType, body) {
+					b.Fatal("the form is valid")
+				}
+			}
+		})
+	}
+}
