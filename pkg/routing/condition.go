@@ -122,7 +122,7 @@ func compileMatch(m *Match) (compiledMatch, error) {
 			return c, fmt.Errorf("path %q does not begin with a slash", m.Path)
 		}
 		if c.pathType == PathPrefix {
-			c.path = strings.TrimRight(c.path, "/")
+			c.path = strings.TrimSuffix(c.path, "/")
 		}
 	case PathRegex:
 		re, err := wholeRegexp(m.Path)
