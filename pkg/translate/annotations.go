@@ -1,0 +1,102 @@
+package translate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"flexinfer.ai/gateway/pkg/api/v1alpha2"
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// annotationSource is one object that may carry routing annotations.
+type annotationSource struct {
+	where       string // "" for the object itself, else "Service ns/name "
+	annotations map[string]string
+}
+
+// lookup finds an annotation in the first source that has it.
+func lookup(sources []annotationSource, key string) (value, field string, ok bool) {
+	for _, s := range sources {
+		if v, ok := s.annotations[key]; ok {
+			return v, s.where + "metadata.annotations[" + key + "]", true
+		}
+	}
+	return "", "", false
+}
+
+// readStrategy reads flexinfer.ai/routing; a value that is not known is found
+// and means the default.
+func readStrategy(sources ...annotationSource) (routing.Strategy, *finding) {
+	value, field, ok := lookup(sources, v1alpha2.AnnotationRouting)
+	if !ok {
+		return routing.StrategyDefault, nil
+	}
+	switch value {
+	case v1alpha2.RoutingSessionAffinity:
+		return routing.StrategySession, nil
+	case v1alpha2.RoutingPrefix:
+		return routing.StrategyPrefix, nil
+	case v1alpha2.RoutingLeastLoaded:
+		return routing.StrategyLeastLoaded, nil
+	}
+	return routing.StrategyDefault, &finding{
+		field: field,
+		message: fmt.Sprintf("%q is no routing strategy, so the default is used: use %s, %s or %s, or remove the annotation",
+			value, v1alpha2.RoutingSessionAffinity, v1alpha2.RoutingPrefix, v1alpha2.RoutingLeastLoaded),
+	}
+}
+
+// readPriority reads flexinfer.ai/route-priority; what is no integer is found
+// and counts as 0.
+func readPriority(sources ...annotationSource) (int, *finding) {
+	value, field, ok := lookup(sources, v1alpha2.AnnotationRoutePriority)
+	if !ok {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
+	if err != nil {
+		return 0, &finding{
+			field:   field,
+			message: fmt.Sprintf("%q is no priority, so 0 is used: write an integer between -2147483648 and 2147483647", value),
+		}
+	}
+	return int(n), nil
+}
+
+// maxServiceLabels bounds how many labels one Model may claim.
+const maxServiceLabels = 10
+
+// readServiceLabels collects the service labels of a Model: of its spec and of
+// the annotation on every source, sorted, each once. What cannot be the name of
+// a backendRef, or is one too many, is found and left out.
+func readServiceLabels(spec []v1alpha2.ServiceLabel, sources ...annotationSource) (labels []string, found []finding) {
+	add := func(label, field string) {
+		label = strings.TrimSpace(label)
+		switch {
+		case label == "" || slices.Contains(labels, label):
+		case len(validation.IsDNS1123Subdomain(label)) > 0:
+			found = append(found, finding{field: field,
+				message: fmt.Sprintf("%q cannot be a service label: use lower-case letters, digits, '-' and '.'", label)})
+		case len(labels) == maxServiceLabels:
+			found = append(found, finding{field: field,
+				message: fmt.Sprintf("label %q is left out: a Model claims at most %d", label, maxServiceLabels)})
+		default:
+			labels = append(labels, label)
+		}
+	}
+	for i, l := range spec {
+		add(string(l), fmt.Sprintf("spec.serviceLabels[%d]", i))
+	}
+	for _, s := range sources {
+		field := s.where + "metadata.annotations[" + v1alpha2.AnnotationServiceLabels + "]"
+		for l := range strings.SplitSeq(s.annotations[v1alpha2.AnnotationServiceLabels], ",") {
+			add(l, field)
+		}
+	}
+	slices.Sort(labels)
+	return labels, found
+}

@@ -1,0 +1,110 @@
+package translate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// configBuilder gathers one Config, each resource once.
+type configBuilder struct {
+	config   routing.Config
+	backends map[string]bool
+	certs    map[types.NamespacedName]bool
+}
+
+// buildConfigs makes the Config of every accepted Gateway. It holds only what
+// the Gateway's accepted listeners and routes need.
+func (t *translation) buildConfigs() []GatewayConfig {
+	var configs []GatewayConfig
+	for _, obj := range t.in.gateways {
+		if g := t.gateways[nameOf(obj)]; g != nil && g.accepted() {
+			configs = append(configs, GatewayConfig{Gateway: g.name, Config: t.buildConfig(g)})
+		}
+	}
+	return configs
+}
+
+func (t *translation) buildConfig(g *gatewayState) routing.Config {
+	b := &configBuilder{backends: map[string]bool{}, certs: map[types.NamespacedName]bool{}}
+	for _, l := range g.listeners {
+		if l.serves() {
+			b.config.Listeners = append(b.config.Listeners, l.config(g.name.String()))
+			t.addCertificates(l, b)
+		}
+	}
+	for _, r := range t.routes {
+		attachments := r.attachments(g)
+		if len(attachments) == 0 {
+			continue
+		}
+		b.config.Routes = append(b.config.Routes, routing.Route{
+			Key:       "HTTPRoute/" + r.name.String(),
+			Created:   createdSeconds(r.obj),
+			Listeners: attachments,
+			Rules:     r.rules,
+		})
+		for _, key := range slices.Sorted(maps.Keys(r.refs.keys)) {
+			t.addBackend(key, b)
+		}
+	}
+	sortConfig(&b.config)
+	return b.config
+}
+
+func (t *translation) addCertificates(l *listenerState, b *configBuilder) {
+	for _, key := range l.certs {
+		_, name := splitKey(key)
+		if !b.certs[name] {
+			b.certs[name] = true
+			b.config.Certificates = append(b.config.Certificates, t.certs[name].cert)
+		}
+	}
+}
+
+// splitKey splits "Kind/namespace/name".
+func splitKey(key string) (kind string, name types.NamespacedName) {
+	kind, rest, _ := strings.Cut(key, "/")
+	name.Namespace, name.Name, _ = strings.Cut(rest, "/")
+	return kind, name
+}
+
+func sortConfig(c *routing.Config) {
+	slices.SortFunc(c.Listeners, func(a, b routing.Listener) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(c.Routes, func(a, b routing.Route) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(c.Backends, func(a, b routing.Backend) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(c.EndpointLists, func(a, b routing.EndpointList) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(c.Certificates, func(a, b routing.Certificate) int { return cmp.Compare(a.Key, b.Key) })
+}
+
+// Combined is the Configs of all Gateways as one, for a process that serves
+// them all. Translate with Options.SharedAddress, so that no two of them claim
+// a port.
+func (r Result) Combined() routing.Config {
+	var c routing.Config
+	routes := map[string]int{}
+	for _, g := range r.Configs {
+		c.Listeners = append(c.Listeners, g.Config.Listeners...)
+		c.Backends = append(c.Backends, g.Config.Backends...)
+		c.EndpointLists = append(c.EndpointLists, g.Config.EndpointLists...)
+		c.Certificates = append(c.Certificates, g.Config.Certificates...)
+		for _, route := range g.Config.Routes {
+			if i, ok := routes[route.Key]; ok {
+				c.Routes[i].Listeners = slices.Concat(c.Routes[i].Listeners, route.Listeners)
+				continue
+			}
+			routes[route.Key] = len(c.Routes)
+			c.Routes = append(c.Routes, route)
+		}
+	}
+	sortConfig(&c)
+	c.Backends = slices.CompactFunc(c.Backends, func(a, b routing.Backend) bool { return a.Key == b.Key })
+	c.EndpointLists = slices.CompactFunc(c.EndpointLists, func(a, b routing.EndpointList) bool { return a.Key == b.Key })
+	c.Certificates = slices.CompactFunc(c.Certificates, func(a, b routing.Certificate) bool { return a.Key == b.Key })
+	return c
+}

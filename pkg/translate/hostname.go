@@ -1,0 +1,52 @@
+package translate
+
+import (
+	"strings"
+
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// Hostnames here are lower-case; "" takes every host and "*.example.com" one or
+// more labels in front of .example.com (Gateway API, Listener.hostname).
+
+// intersects reports whether some host is taken by both hostnames.
+func intersects(a, b string) bool {
+	switch {
+	case a == "" || b == "" || a == b:
+		return true
+	case isWildcard(a) && isWildcard(b):
+		return strings.HasSuffix(a, b[1:]) || strings.HasSuffix(b, a[1:])
+	case isWildcard(a):
+		return underWildcard(b, a)
+	case isWildcard(b):
+		return underWildcard(a, b)
+	}
+	return false
+}
+
+func isWildcard(hostname string) bool { return strings.HasPrefix(hostname, "*.") }
+
+// underWildcard reports whether host has at least one label in front of the
+// wildcard's domain.
+func underWildcard(host, wildcard string) bool {
+	domain := wildcard[1:]
+	return len(host) > len(domain) && strings.HasSuffix(host, domain)
+}
+
+// routeHostnames are the route's hostnames that intersect the listener's, in
+// the route's order, each once. ok is false where the route names hostnames and
+// none intersects; a route that names none takes every host: nil, true.
+func routeHostnames(route []gwapiv1.Hostname, listener string) (hostnames []string, ok bool) {
+	if len(route) == 0 {
+		return nil, true
+	}
+	seen := map[string]bool{}
+	for _, h := range route {
+		name := strings.ToLower(string(h))
+		if !seen[name] && intersects(name, listener) {
+			seen[name] = true
+			hostnames = append(hostnames, name)
+		}
+	}
+	return hostnames, len(hostnames) > 0
+}

@@ -1,0 +1,100 @@
+package translate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// labelGroup is a service label and the Models of its namespace that claim it,
+// sorted by name.
+type labelGroup struct {
+	name    types.NamespacedName // the label
+	members []*modelState
+}
+
+// formGroups groups the Models by the labels that they claim.
+func (t *translation) formGroups() {
+	t.groups = map[types.NamespacedName]*labelGroup{}
+	for _, obj := range t.in.models {
+		m := t.models[nameOf(obj)]
+		for _, label := range m.labels {
+			name := types.NamespacedName{Namespace: m.name.Namespace, Name: label}
+			if t.groups[name] == nil {
+				t.groups[name] = &labelGroup{name: name}
+			}
+			t.groups[name].members = append(t.groups[name].members, m)
+		}
+	}
+}
+
+func (g *labelGroup) key() string { return "Group/" + g.name.String() }
+
+// usable are the members that requests can reach.
+func (g *labelGroup) usable() []*modelState {
+	return slices.DeleteFunc(slices.Clone(g.members), func(m *modelState) bool { return m.unresolved != nil })
+}
+
+// backend is the group as the data plane gets it. Members that requests cannot
+// reach are left out, so that they never take a share of them.
+func (g *labelGroup) backend() routing.Backend {
+	b := routing.Backend{
+		Key:       g.key(),
+		Kind:      routing.BackendGroup,
+		Namespace: g.name.Namespace,
+		Name:      g.name.Name,
+		Strategy:  routing.StrategyDefault,
+	}
+	for _, m := range g.usable() {
+		b.Members = append(b.Members, m.backend.Key)
+	}
+	return b
+}
+
+// resolveModelRef resolves a reference of kind Model: a service label first,
+// else a Model's name. note says which it was.
+func (t *translation) resolveModelRef(name types.NamespacedName, field string) (key, note string, found *finding) {
+	if g := t.groups[name]; g != nil {
+		note = fmt.Sprintf("%s is a service label, claimed by %s", name, describeMembers(g.members))
+		if len(g.usable()) > 0 {
+			return g.key(), note, nil
+		}
+		return "", note, &finding{
+			reason:  string(gwapiv1.RouteReasonBackendNotFound),
+			field:   field,
+			message: fmt.Sprintf("no Model that claims the service label %s can be reached: %s", name, g.members[0].unresolved),
+		}
+	}
+	m := t.models[name]
+	switch {
+	case m == nil:
+		return "", "", &finding{
+			reason:  string(gwapiv1.RouteReasonBackendNotFound),
+			field:   field,
+			message: fmt.Sprintf("%s is neither a service label that a Model claims nor a Model: create the Model or correct the name", name),
+		}
+	case m.unresolved != nil:
+		return "", fmt.Sprintf("%s is a Model", name), &finding{
+			reason:  string(gwapiv1.RouteReasonBackendNotFound),
+			field:   field,
+			message: fmt.Sprintf("Model %s cannot be reached: %s", name, m.unresolved),
+		}
+	}
+	return m.backend.Key, fmt.Sprintf("%s is a Model", name), nil
+}
+
+func describeMembers(members []*modelState) string {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = m.name.Name
+	}
+	if len(names) == 1 {
+		return "Model " + names[0]
+	}
+	return "Models " + strings.Join(names, ", ")
+}

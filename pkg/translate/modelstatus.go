@@ -1,0 +1,107 @@
+package translate
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flexinfer.ai/gateway/pkg/api/v1alpha2"
+)
+
+var modelConditions = []string{
+	v1alpha2.ConditionResolvedRefs, v1alpha2.ConditionRoutingValid, v1alpha2.ConditionNamesValid,
+}
+
+// modelStatuses are the statuses of all Models.
+func (t *translation) modelStatuses() []ObjectStatus[v1alpha2.ModelStatus] {
+	var statuses []ObjectStatus[v1alpha2.ModelStatus]
+	for _, obj := range t.in.models {
+		m := t.models[nameOf(obj)]
+		status := *obj.Status.DeepCopy()
+		status.Endpoints = countReady(m.list.Endpoints)
+		status.Phase = t.phase(m)
+		status.Conditions = mergeConditions(status.Conditions, m.conditions(), modelConditions, obj.Generation, t.opts.Now)
+		statuses = append(statuses, ObjectStatus[v1alpha2.ModelStatus]{Name: m.name, Generation: obj.Generation, Status: status})
+	}
+	return statuses
+}
+
+func (m *modelState) conditions() []metav1.Condition {
+	resolved := newCondition(v1alpha2.ConditionResolvedRefs, true, v1alpha2.ReasonResolvedRefs, "Requests reach the Model through Service "+m.serviceName().String())
+	if m.unresolved != nil {
+		resolved = newCondition(v1alpha2.ConditionResolvedRefs, false, m.unresolved.reason, m.unresolved.String())
+	}
+	return []metav1.Condition{
+		resolved,
+		validity(v1alpha2.ConditionRoutingValid, v1alpha2.ReasonInvalidValue, m.steering, "All routing settings are in use"),
+		validity(v1alpha2.ConditionNamesValid, v1alpha2.ReasonAliasConflict, m.names, "All names are the Model's own"),
+	}
+}
+
+// validity is a condition that is True where nothing was found.
+func validity(kind, reason string, found []finding, otherwise string) metav1.Condition {
+	if len(found) > 0 {
+		return newCondition(kind, false, reason, describe(found))
+	}
+	return newCondition(kind, true, v1alpha2.ReasonValid, otherwise)
+}
+
+// phase is the Model's phase: as another operator set it, else derived.
+func (t *translation) phase(m *modelState) v1alpha2.Phase {
+	if phase := t.foreignPhase(m.obj); phase != "" {
+		return phase
+	}
+	if countReady(m.list.Endpoints) > 0 {
+		return v1alpha2.PhaseReady
+	}
+	if replicas, ok := t.in.scaleTargets[scaleTargetOf(m.obj)]; ok && replicas == 0 {
+		return v1alpha2.PhaseIdle
+	}
+	return v1alpha2.PhaseLoading
+}
+
+// foreignPhase is status.phase where somebody else owns the field, else "". An
+// object without managed fields comes from a file, whose author owns it.
+func (t *translation) foreignPhase(obj *v1alpha2.Model) v1alpha2.Phase {
+	if obj.Status.Phase == "" || len(obj.ManagedFields) == 0 {
+		return obj.Status.Phase
+	}
+	for _, entry := range obj.ManagedFields {
+		if entry.Manager != t.opts.FieldManager && managesPhase(entry) {
+			return obj.Status.Phase
+		}
+	}
+	return ""
+}
+
+// managesPhase reports whether a managed-fields entry holds status.phase.
+func managesPhase(entry metav1.ManagedFieldsEntry) bool {
+	if entry.FieldsV1 == nil {
+		return false
+	}
+	var fields struct {
+		Status map[string]json.RawMessage `json:"f:status"`
+	}
+	if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+		return false
+	}
+	_, ok := fields.Status["f:phase"]
+	return ok
+}
+
+// scaleTargetOf names the workload that a Model is scaled through.
+func scaleTargetOf(obj *v1alpha2.Model) scaleTargetKey {
+	key := scaleTargetKey{apiVersion: "apps/v1", kind: "Deployment", namespace: obj.Namespace, name: obj.Name}
+	ref := obj.Spec.ScaleTargetRef
+	if ref == nil {
+		return key
+	}
+	if ref.APIVersion != "" {
+		key.apiVersion = ref.APIVersion
+	}
+	if ref.Kind != "" {
+		key.kind = ref.Kind
+	}
+	key.name = ref.Name
+	return key
+}

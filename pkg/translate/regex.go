@@ -1,0 +1,38 @@
+package translate
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+)
+
+// Bounds of a regular expression: of its text in bytes, and of its compiled
+// program in instructions. RE2 matches in linear time, but that time and the
+// memory grow with the program, and repetition makes large programs of short
+// texts.
+const (
+	maxRegexLength       = 1024
+	maxRegexInstructions = 4096
+)
+
+// checkRegex finds what keeps an expression from being used; "" is nothing.
+func checkRegex(expr string) string {
+	if len(expr) > maxRegexLength {
+		return fmt.Sprintf("the regular expression is %d bytes long: use at most %d", len(expr), maxRegexLength)
+	}
+	if _, err := regexp.Compile(expr); err != nil {
+		return fmt.Sprintf("%s: use RE2 syntax", err)
+	}
+	parsed, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return fmt.Sprintf("%s: use RE2 syntax", err)
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return fmt.Sprintf("%s: use RE2 syntax", err)
+	}
+	if len(prog.Inst) > maxRegexInstructions {
+		return fmt.Sprintf("the regular expression is too large (%d steps, at most %d): use smaller repetition counts", len(prog.Inst), maxRegexInstructions)
+	}
+	return ""
+}

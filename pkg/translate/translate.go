@@ -1,0 +1,86 @@
+package translate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// translation is the working state of one Translate call: the indexed input
+// and what has been found so far. Its stages run in the order of Translate.
+type translation struct {
+	opts Options
+	in   *index
+
+	grants   grantSet
+	classes  map[gwapiv1.ObjectName]bool // ours and accepted
+	certs    map[types.NamespacedName]certificateResult
+	models   map[types.NamespacedName]*modelState
+	groups   map[types.NamespacedName]*labelGroup
+	services map[string]*serviceBackend // by backend key
+	gateways map[types.NamespacedName]*gatewayState
+	routes   []*routeState
+
+	warnings []Warning
+}
+
+// Translate turns objects into one routing.Config for each Gateway and into the
+// statuses of all objects concerned. It is a pure function: the order within
+// Resources does not matter, and the same input gives the same Result, byte for
+// byte. It never fails and never panics: what is wrong with an object is in
+// that object's conditions and in Warnings, and harms nothing else.
+//
+// Cost: O(objects · log objects + routes · parentRefs · listeners).
+func Translate(res Resources, opts Options) Result {
+	t := &translation{
+		opts:     opts,
+		in:       newIndex(res),
+		certs:    map[types.NamespacedName]certificateResult{},
+		services: map[string]*serviceBackend{},
+	}
+	t.grants = newGrantSet(t.in.referenceGrants)
+
+	var r Result
+	r.GatewayClasses = t.translateClasses()
+	t.resolveModels()
+	t.formGroups()
+	t.resolveGateways()
+	t.translateRoutes()
+
+	r.Configs = t.buildConfigs()
+	r.Gateways = t.gatewayStatuses()
+	r.HTTPRoutes = t.routeStatuses()
+	r.Models = t.modelStatuses()
+	r.Warnings = t.sortedWarnings()
+	return r
+}
+
+// warn records a mistake in an object.
+func (t *translation) warn(kind string, name types.NamespacedName, field, message string) {
+	t.warnings = append(t.warnings, Warning{
+		Kind: kind, Namespace: name.Namespace, Name: name.Name, Field: field, Message: message,
+	})
+}
+
+// warnAll records findings as mistakes in an object.
+func (t *translation) warnAll(kind string, name types.NamespacedName, found []finding) {
+	for _, f := range found {
+		t.warn(kind, name, f.field, f.message)
+	}
+}
+
+// sortedWarnings orders warnings by object; those of one object keep the order
+// of its fields, in which they were found.
+func (t *translation) sortedWarnings() []Warning {
+	slices.SortStableFunc(t.warnings, func(a, b Warning) int {
+		return cmp.Or(
+			strings.Compare(a.Kind, b.Kind),
+			strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Name, b.Name),
+		)
+	})
+	return slices.Compact(t.warnings)
+}
