@@ -8,7 +8,7 @@
 //
 // A call only says "look again": it carries no names, and a call without a
 // difference is possible. The watches are renewed before each call, so what the
-// callback then reads misses nothing that later events would not announce.
+// caller then reads misses nothing that later events would not announce.
 //
 // Where the system refuses a watch (its limit is reached, or the file system
 // has none), the package says so once and looks every two seconds instead.

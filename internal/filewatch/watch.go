@@ -34,10 +34,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Watch calls changed, in the caller's goroutine, whenever one of the roots
-// (files or directories, which need not exist yet) may have changed, until ctx
-// ends. It calls it once at the start, after the watches are in place.
-func Watch(ctx context.Context, roots []string, o Options, changed func()) {
+// Watch calls look, in the caller's goroutine, whenever one of the roots (files
+// or directories, which need not exist yet) may have changed, until ctx ends. It
+// calls it once at the start, after the watches are in place. Look returns after
+// what time it wants to be called again without any change; 0: it does not.
+func Watch(ctx context.Context, roots []string, o Options, look func() time.Duration) {
 	o = o.withDefaults()
 	w := &watch{roots: roots, known: map[string]os.FileInfo{}, options: o}
 	fs, err := fsnotify.NewWatcher()
@@ -47,9 +48,7 @@ func Watch(ctx context.Context, roots []string, o Options, changed func()) {
 		w.fs = fs
 		defer func() { _ = fs.Close() }()
 	}
-	w.renew()
-	changed()
-	w.loop(ctx, changed)
+	w.loop(ctx, look)
 }
 
 type watch struct {
@@ -62,7 +61,7 @@ type watch struct {
 	polling   bool
 }
 
-func (w *watch) loop(ctx context.Context, changed func()) {
+func (w *watch) loop(ctx context.Context, look func() time.Duration) {
 	var events chan fsnotify.Event
 	var failures chan error
 	if w.fs != nil {
@@ -70,8 +69,7 @@ func (w *watch) loop(ctx context.Context, changed func()) {
 	}
 	var quiet <-chan time.Time
 	var bound time.Time
-	poll := time.NewTicker(w.options.Poll)
-	defer poll.Stop()
+	again := w.lookAgain(look)
 	stir := func() {
 		now := time.Now()
 		if quiet == nil {
@@ -96,15 +94,28 @@ func (w *watch) loop(ctx context.Context, changed func()) {
 			}
 		case <-quiet:
 			quiet = nil
-			w.renew()
-			changed()
-		case <-poll.C:
-			if w.polling {
-				w.renew()
-				changed()
-			}
+			again = w.lookAgain(look)
+		case <-again:
+			again = w.lookAgain(look)
+		}
+		if w.polling && again == nil {
+			again = time.After(w.options.Poll)
 		}
 	}
+}
+
+// lookAgain renews the watches, looks, and returns when to look next without
+// any event; nil: never.
+func (w *watch) lookAgain(look func() time.Duration) <-chan time.Time {
+	w.renew()
+	after := look()
+	if w.polling && (after == 0 || after > w.options.Poll) {
+		after = w.options.Poll
+	}
+	if after == 0 {
+		return nil
+	}
+	return time.After(after)
 }
 
 // refuse starts polling and says why.

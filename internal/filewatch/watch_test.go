@@ -18,7 +18,7 @@ func watched(t *testing.T, root string) (waitUntil func(what string, look func()
 		defer close(done)
 		o := Options{Quiet: 20 * time.Millisecond, Bound: 200 * time.Millisecond, Poll: time.Hour}
 		o.Refused = func(err error) { t.Errorf("watch refused: %v", err) }
-		Watch(ctx, []string{root}, o, func() { calls <- struct{}{} })
+		Watch(ctx, []string{root}, o, func() time.Duration { calls <- struct{}{}; return 0 })
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	<-calls // in place
@@ -149,7 +149,7 @@ func TestWatchBound(t *testing.T) {
 	go func() {
 		defer close(done)
 		Watch(ctx, []string{root}, Options{Quiet: time.Hour, Bound: 300 * time.Millisecond},
-			func() { calls <- struct{}{} })
+			func() time.Duration { calls <- struct{}{}; return 0 })
 	}()
 	<-calls
 	stop := time.After(20 * time.Second)
@@ -164,5 +164,20 @@ func TestWatchBound(t *testing.T) {
 			t.Fatal("steady writing starved the report")
 		case <-time.After(10 * time.Millisecond):
 		}
+	}
+}
+
+func TestWatchLooksAgainWhenAsked(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	looks := 0
+	Watch(ctx, []string{t.TempDir()}, Options{}, func() time.Duration {
+		if looks++; looks == 3 {
+			cancel()
+		}
+		return time.Millisecond
+	})
+	if looks != 3 {
+		t.Errorf("looked %d times, want 3", looks)
 	}
 }

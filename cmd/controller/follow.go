@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"reflect"
+	"time"
+
+	"flexinfer.ai/gateway/internal/dataplane"
+	"flexinfer.ai/gateway/pkg/fastproxy"
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// bindRetry is how long a port that could not be bound is left alone.
+const bindRetry = 5 * time.Second
+
+// follower keeps a server at what the files say.
+type follower struct {
+	roots  []string
+	server *fastproxy.Server
+	log    *slog.Logger
+	report func(f finding, gone bool)
+
+	generation uint64
+	served     *routing.Config // as translated, before anything was left out
+	unbound    bool            // a port could not be bound the last time
+	applied    []finding       // what the server said of served
+	reported   []finding
+}
+
+// follow reads the files, serves what they mean and reports what is new. It
+// returns after what time to try again where a port could not be bound.
+func (f *follower) follow() time.Duration {
+	l := load(f.roots)
+	if f.served == nil || f.unbound || !sameConfig(f.served, l.config) {
+		f.apply(l)
+	}
+	f.tell(append(l.findings, f.applied...))
+	if f.unbound {
+		return bindRetry
+	}
+	return 0
+}
+
+func (f *follower) apply(l loaded) {
+	f.generation++
+	cfg := *l.config
+	cfg.Generation = f.generation
+	left, err := dataplane.Apply(f.server, &cfg)
+	f.served, f.applied, f.unbound = l.config, nil, false
+	for _, r := range left {
+		f.applied = append(f.applied, l.findingAt(r.Key, "is left out: "+r.Reason))
+	}
+	var refused *routing.CompileError
+	switch {
+	case errors.As(err, &refused):
+		f.applied = append(f.applied, l.findingAt(refused.Key, "nothing was changed: "+refused.Reason))
+		return
+	case err != nil:
+		f.unbound = true
+		f.applied = append(f.applied, finding{Message: err.Error()})
+	}
+	f.log.Info("configuration served", "generation", cfg.Generation, "listeners", len(cfg.Listeners),
+		"routes", len(cfg.Routes), "backends", len(cfg.Backends), "endpointLists", len(cfg.EndpointLists))
+}
+
+// sameConfig compares two Configs but for their Generation.
+func sameConfig(a, b *routing.Config) bool {
+	x, y := *a, *b
+	x.Generation, y.Generation = 0, 0
+	return reflect.DeepEqual(x, y)
+}
+
+// tell reports the findings that were not there the last time, and those gone.
+func (f *follower) tell(now []finding) {
+	before := make(map[finding]bool, len(f.reported))
+	for _, x := range f.reported {
+		before[x] = true
+	}
+	current := make(map[finding]bool, len(now))
+	for _, x := range now {
+		if !current[x] && !before[x] {
+			f.report(x, false)
+		}
+		current[x] = true
+	}
+	for _, x := range f.reported {
+		if !current[x] {
+			f.report(x, true)
+		}
+	}
+	f.reported = now
+}

@@ -1,0 +1,10 @@
+// Package dataplane is what the programs that serve have in common: the flags
+// that become fastproxy.Options, applying a Config without what cannot be
+// served, and the end of a process that loses no request.
+//
+// Flags come in three groups: where it listens, the limits and time-outs of
+// fastproxy.Options, and the knobs of routing.Knobs, which are read from the
+// environment too. The defaults shown by the help are the ones in force.
+//
+// Apply is called by one goroutine. Nothing here knows Kubernetes.
+package dataplane
