@@ -105,6 +105,7 @@ func (p *upload) forget() {
 
 // frame writes the body's framing into h.
 func (p *upload) frame(h *fasthttp.RequestHeader) {
+	h.SetProtocol("HTTP/1.1")
 	if p.length != 0 {
 		h.SetContentLength(int(p.length))
 		return
@@ -229,6 +230,7 @@ const lastChunk = "\r\n0\r\n\r\n"
 // chunkPiece puts the n bytes at chunkRoom in buf into a chunk, and the last
 // chunk behind it where the body ends.
 func chunkPiece(buf []byte, n int, last bool) []byte {
+	buf = buf[:cap(buf)]
 	end := chunkRoom + n
 	tail := ""
 	if n > 0 {
@@ -237,7 +239,7 @@ func chunkPiece(buf []byte, n int, last bool) []byte {
 	if last {
 		tail = lastChunk[2-len(tail):]
 	}
-	end += copy(buf[end:cap(buf)][:len(tail)], tail)
+	end += copy(buf[end:], tail)
 	if n == 0 {
 		return buf[chunkRoom:end]
 	}
