@@ -53,7 +53,7 @@ type leg struct {
 
 	head      responseHead
 	remaining int64 // what is left of a body of known length
-	chunks    chunkReader
+	chunks    chunkDecoder
 	ended     bool // the response's body was read to its end
 	upload    upload
 }

@@ -212,7 +212,11 @@ func (b *pieces) interrupt()                 { b.once.Do(func() { close(b.broken
 
 // bodyOf is a body of size bytes that can be read as fast as it is asked for.
 func bodyOf(length int64, r io.Reader) *pieces {
-	return &pieces{length: length, next: r.Read, broken: make(chan struct{})}
+	b := &pieces{length: length, broken: make(chan struct{})}
+	if r != nil {
+		b.next = r.Read
+	}
+	return b
 }
 
 // pattern is n bytes that differ wherever they are looked at.

@@ -3,38 +3,38 @@ package fastproxy
 import "bytes"
 
 const (
-	// maxChunkLine bounds one chunk-size line, extensions included.
-	maxChunkLine = 4 << 10
+	// maxSizeLine bounds one chunk-size line, extensions included.
+	maxSizeLine = 4 << 10
 	// chunkOverhead is how many bytes beside the payload a body may have spent
 	// at any time: this much, and for each chunk 16 bytes and twice its size.
 	chunkOverhead = 16 << 10
-	// maxTrailer bounds the trailer section.
-	maxTrailer = 8 << 10
-	// maxChunkDigits keeps a chunk size within 60 bits.
-	maxChunkDigits = 15
+	// maxTrailerSection bounds the trailer section.
+	maxTrailerSection = 8 << 10
+	// maxSizeDigits keeps a chunk size within 60 bits.
+	maxSizeDigits = 15
 )
 
-type chunkState uint8
+type decoderState uint8
 
 const (
-	chunkSize      chunkState = iota // in the digits
-	chunkSpace                       // blanks behind them
-	chunkExtension                   // behind ";"
-	chunkSizeLF                      // LF of the size line due
-	chunkData
-	chunkDataCR // CRLF behind the data due
-	chunkDataLF
-	chunkTrailer // in the trailer section, which holds the lines so far
-	chunkDone
+	inSize       decoderState = iota // in the digits
+	inSizeBlanks                     // blanks behind them
+	inExtension                      // behind ";"
+	atSizeLF                         // LF of the size line due
+	inPayload
+	atDataCR // CRLF behind the data due
+	atDataLF
+	inTrailer // in the trailer section, which holds the lines so far
+	bodyDone
 )
 
-// chunkReader takes the framing off a chunked body that arrives in pieces. It
+// chunkDecoder takes the framing off a chunked body that arrives in pieces. It
 // is strict: CRLF line ends, sizes of hexadecimal digits alone (blanks behind
 // them, which some servers pad with, are let pass), trailers of tokens and
 // field values; and it bounds what a body may hold beside its payload. The zero
 // value is ready; it is used again by reset.
-type chunkReader struct {
-	state   chunkState
+type chunkDecoder struct {
+	state   decoderState
 	digits  int
 	line    int   // bytes of the size line so far
 	left    int64 // of the chunk
@@ -42,31 +42,31 @@ type chunkReader struct {
 	trailer []byte // the trailer section, CRLF line ends
 }
 
-func (c *chunkReader) reset() { *c = chunkReader{trailer: c.trailer[:0]} }
+func (c *chunkDecoder) reset() { *c = chunkDecoder{trailer: c.trailer[:0]} }
 
 // done tells whether the body has ended; what follows belongs to nobody.
-func (c *chunkReader) done() bool { return c.state == chunkDone }
+func (c *chunkDecoder) done() bool { return c.state == bodyDone }
 
 // next reads b up to the end of the first contiguous piece of payload and
 // returns it, a part of b, and how much of b it has used. It stops early only
 // at the body's end. Error: errBadResponse, after which c is unusable.
-func (c *chunkReader) next(b []byte) (piece []byte, used int, err error) {
+func (c *chunkDecoder) next(b []byte) (piece []byte, used int, err error) {
 	for used < len(b) {
 		switch c.state {
-		case chunkData:
+		case inPayload:
 			n := int(min(c.left, int64(len(b)-used)))
 			piece = b[used : used+n]
 			if c.left -= int64(n); c.left == 0 {
-				c.state = chunkDataCR
+				c.state = atDataCR
 			}
 			return piece, used + n, nil
-		case chunkTrailer:
+		case inTrailer:
 			n, ok := c.readTrailer(b[used:])
 			used += n
 			if !ok {
 				return nil, used, errBadResponse
 			}
-		case chunkDone:
+		case bodyDone:
 			return nil, used, nil
 		default:
 			if !c.readByte(b[used]) {
@@ -79,77 +79,77 @@ func (c *chunkReader) next(b []byte) (piece []byte, used int, err error) {
 }
 
 // readByte takes one byte of a size line or of the end of a chunk.
-func (c *chunkReader) readByte(b byte) bool {
+func (c *chunkDecoder) readByte(b byte) bool {
 	switch c.state {
-	case chunkSize:
+	case inSize:
 		v := hexValue(b)
 		if v < 0 {
 			return c.digits > 0 && c.sizeEnd(b)
 		}
 		c.digits++
 		c.left = c.left<<4 | int64(v)
-		return c.digits <= maxChunkDigits && c.countLine()
-	case chunkSpace:
+		return c.digits <= maxSizeDigits && c.countLine()
+	case inSizeBlanks:
 		return c.sizeEnd(b)
-	case chunkExtension:
+	case inExtension:
 		if b == '\r' {
-			c.state = chunkSizeLF
+			c.state = atSizeLF
 			return true
 		}
 		return (b >= ' ' || b == '\t') && b != 0x7f && c.countLine()
-	case chunkSizeLF:
+	case atSizeLF:
 		return b == '\n' && c.endLine()
-	case chunkDataCR:
-		c.state = chunkDataLF
+	case atDataCR:
+		c.state = atDataLF
 		return b == '\r'
-	case chunkDataLF:
-		c.state = chunkSize
+	case atDataLF:
+		c.state = inSize
 		return b == '\n'
 	}
 	return false
 }
 
 // sizeEnd takes a byte behind the digits.
-func (c *chunkReader) sizeEnd(b byte) bool {
+func (c *chunkDecoder) sizeEnd(b byte) bool {
 	switch b {
 	case '\r':
-		c.state = chunkSizeLF
+		c.state = atSizeLF
 	case ';':
-		c.state = chunkExtension
+		c.state = inExtension
 	case ' ', '\t':
-		c.state = chunkSpace
+		c.state = inSizeBlanks
 	default:
 		return false
 	}
 	return c.countLine()
 }
 
-func (c *chunkReader) countLine() bool {
+func (c *chunkDecoder) countLine() bool {
 	c.line++
-	return c.line <= maxChunkLine
+	return c.line <= maxSizeLine
 }
 
 // endLine begins the chunk that the size line announced.
-func (c *chunkReader) endLine() bool {
+func (c *chunkDecoder) endLine() bool {
 	c.excess = max(c.excess+int64(c.line)+4-16-2*min(c.left, chunkOverhead), 0)
 	c.line, c.digits = 0, 0
-	c.state = chunkData
+	c.state = inPayload
 	if c.left == 0 {
-		c.state = chunkTrailer
+		c.state = inTrailer
 		c.trailer = c.trailer[:0]
 	}
 	return c.excess <= chunkOverhead
 }
 
 // readTrailer takes bytes of the trailer section up to its end.
-func (c *chunkReader) readTrailer(b []byte) (used int, ok bool) {
+func (c *chunkDecoder) readTrailer(b []byte) (used int, ok bool) {
 	for used < len(b) {
 		rest := b[used:]
 		n := bytes.IndexByte(rest, '\n') + 1
 		if n == 0 {
 			n = len(rest)
 		}
-		if len(c.trailer)+n > maxTrailer {
+		if len(c.trailer)+n > maxTrailerSection {
 			return used, false
 		}
 		c.trailer = append(c.trailer, rest[:n]...)
@@ -164,7 +164,7 @@ func (c *chunkReader) readTrailer(b []byte) (used int, ok bool) {
 		}
 		if line = line[:len(line)-2]; len(line) == 0 {
 			c.trailer = c.trailer[:begin]
-			c.state = chunkDone
+			c.state = bodyDone
 			return used, true
 		}
 		colon := bytes.IndexByte(line, ':')
@@ -177,7 +177,7 @@ func (c *chunkReader) readTrailer(b []byte) (used int, ok bool) {
 
 // trailers calls f for each trailer field that a hop may pass on, in order; the
 // slices die with the body.
-func (c *chunkReader) trailers(f func(name, value []byte)) {
+func (c *chunkDecoder) trailers(f func(name, value []byte)) {
 	for b := c.trailer; len(b) > 0; {
 		var line []byte
 		line, b, _ = bytes.Cut(b, crlf)
