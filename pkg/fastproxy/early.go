@@ -11,8 +11,8 @@ import (
 const (
 	// uploadPiece is how much of a streamed body is read at once.
 	uploadPiece = 32 << 10
-	// chunkRoom is the space in front of a piece for its chunk-size line.
-	chunkRoom = 16
+	// sizeLineRoom is the space in front of a piece for its chunk-size line.
+	sizeLineRoom = 16
 )
 
 // interruptibleBody is a requestBody whose Read another goroutine can break
@@ -65,7 +65,7 @@ func (p *upload) prepare(body []byte, stream requestBody) error {
 		return nil
 	}
 	p.forget()
-	p.buf = bodyBuffers.get(chunkRoom + inlineBody + len(lastChunk))
+	p.buf = bodyBuffers.get(sizeLineRoom + inlineBody + len(lastChunk))
 	p.stream, p.length = stream, stream.Len()
 	return p.readFirst()
 }
@@ -73,7 +73,7 @@ func (p *upload) prepare(body []byte, stream requestBody) error {
 // readFirst reads a body known to be small to its end, of another one what
 // comes first.
 func (p *upload) readFirst() error {
-	room := (*p.buf)[chunkRoom : chunkRoom+inlineBody]
+	room := (*p.buf)[sizeLineRoom : sizeLineRoom+inlineBody]
 	n := 0
 	for {
 		m, err := p.stream.Read(room[n:])
@@ -202,7 +202,7 @@ func (p *upload) sendStream() {
 			p.broken = true
 			return
 		}
-		room := (*p.buf)[chunkRoom : chunkRoom+uploadPiece]
+		room := (*p.buf)[sizeLineRoom : sizeLineRoom+uploadPiece]
 		n, err := p.stream.Read(room)
 		left -= int64(n)
 		if err == nil && left == 0 && !chunked {
@@ -227,11 +227,11 @@ func (p *upload) sendStream() {
 
 const lastChunk = "\r\n0\r\n\r\n"
 
-// chunkPiece puts the n bytes at chunkRoom in buf into a chunk, and the last
+// chunkPiece puts the n bytes at sizeLineRoom in buf into a chunk, and the last
 // chunk behind it where the body ends.
 func chunkPiece(buf []byte, n int, last bool) []byte {
 	buf = buf[:cap(buf)]
-	end := chunkRoom + n
+	end := sizeLineRoom + n
 	tail := ""
 	if n > 0 {
 		tail = "\r\n"
@@ -241,11 +241,11 @@ func chunkPiece(buf []byte, n int, last bool) []byte {
 	}
 	end += copy(buf[end:], tail)
 	if n == 0 {
-		return buf[chunkRoom:end]
+		return buf[sizeLineRoom:end]
 	}
-	var line [chunkRoom]byte
+	var line [sizeLineRoom]byte
 	size := append(strconv.AppendInt(line[:0], int64(n), 16), '\r', '\n')
-	begin := chunkRoom - len(size)
+	begin := sizeLineRoom - len(size)
 	copy(buf[begin:], size)
 	return buf[begin:end]
 }

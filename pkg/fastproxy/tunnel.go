@@ -100,7 +100,7 @@ func (t *tunnel) pump(dst, src net.Conn, early []byte, n *int64) {
 		case err == io.EOF:
 			t.end(dst, src)
 			return
-		case isTimeout(err) && !t.expired():
+		case pastDeadline(err) && !t.expired():
 		default:
 			t.cut()
 			return

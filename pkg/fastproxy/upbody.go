@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// directRead is how much of a large body is read at once, past the
+// bulkRead is how much of a large body is read at once, past the
 // connection's own buffer.
-const directRead = 64 << 10
+const bulkRead = 64 << 10
 
 // complete appends the response's body to dst where all of it has been received
 // and no trailers came with it, and gives the connection back at once; false:
@@ -166,11 +166,11 @@ func (l *leg) writeBuffered(w flushWriter) (written int64, err error) {
 // connection ends, past the connection's buffer once that is empty.
 func (l *leg) writeDirect(w flushWriter) (written int64, err error) {
 	br := l.conn.br
-	buf := bodyBuffers.get(directRead)
+	buf := bodyBuffers.get(bulkRead)
 	defer bodyBuffers.put(buf)
 	untilClose := l.head.framing == bodyUntilClose
 	for untilClose || l.remaining > 0 {
-		p := (*buf)[:directRead]
+		p := (*buf)[:bulkRead]
 		if !untilClose {
 			p = p[:min(int64(len(p)), l.remaining)]
 		}

@@ -19,9 +19,9 @@ const (
 	upstreamBuffer = 16 << 10
 	// maxResponseHead bounds a response's head.
 	maxResponseHead = 64 << 10
-	// writePiece bounds one write, so that a stalled endpoint is told from a
+	// maxWrite bounds one write, so that a stalled endpoint is told from a
 	// slow one.
-	writePiece = 256 << 10
+	maxWrite = 256 << 10
 )
 
 // longAgo as a deadline interrupts whoever waits.
@@ -153,7 +153,7 @@ func (u *upstreamConn) Read(p []byte) (int, error) {
 		if err == nil {
 			continue
 		}
-		if err == io.EOF || !isTimeout(err) {
+		if err == io.EOF || !pastDeadline(err) {
 			if u.aborted.Load() {
 				return 0, errClientGone
 			}
@@ -198,12 +198,12 @@ func (u *upstreamConn) writeAll(p []byte, stopped *atomic.Bool) error {
 		if stopped != nil && stopped.Load() {
 			return errWriteTimeout
 		}
-		n, err := u.tcp.Write(p[:min(len(p), writePiece)])
+		n, err := u.tcp.Write(p[:min(len(p), maxWrite)])
 		p = p[n:]
 		if err == nil {
 			continue
 		}
-		if !isTimeout(err) {
+		if !pastDeadline(err) {
 			return err
 		}
 		u.writeArmed = 0
@@ -240,5 +240,5 @@ func earlierTime(a, b time.Duration) time.Duration {
 	return time.Duration(earlier(int64(a), int64(b)))
 }
 
-// isTimeout tells whether a deadline interrupted a read or a write.
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+// pastDeadline tells whether a deadline interrupted a read or a write.
+func pastDeadline(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

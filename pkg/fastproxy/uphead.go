@@ -135,12 +135,12 @@ func (u *upstreamConn) growReader() bool {
 // parse reads a head block; errBadResponse where it is malformed or ambiguous.
 func (r *responseHead) parse(b []byte) error {
 	*r = responseHead{toHead: r.toHead, asked: r.asked, length: -1}
-	line, b := cutLine(b)
+	line, b := headLine(b)
 	if !r.parseStatus(line) {
 		return errBadResponse
 	}
 	for {
-		line, b = cutLine(b)
+		line, b = headLine(b)
 		if line == nil {
 			return errBadResponse
 		}
@@ -155,8 +155,8 @@ func (r *responseHead) parse(b []byte) error {
 	return r.conclude()
 }
 
-// cutLine cuts the first line off b, without its CRLF; nil: it ends otherwise.
-func cutLine(b []byte) (line, rest []byte) {
+// headLine cuts the first line off b, without its CRLF; nil: it ends otherwise.
+func headLine(b []byte) (line, rest []byte) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 1 || b[i-1] != '\r' {
 		return nil, nil
