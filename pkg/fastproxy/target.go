@@ -243,7 +243,7 @@ func unhex(c byte) byte {
 	if c <= '9' {
 		return c - '0'
 	}
-	return (c|0x20)-'a' + 10
+	return (c | 0x20) - 'a' + 10
 }
 
 // removeDotSegments resolves "." and ".." of p, which begins with "/", in place

@@ -1,0 +1,60 @@
+package fastproxy
+
+import (
+	"io"
+	"time"
+)
+
+// h2body is the body of an HTTP/2 request (requestBody).
+type h2body struct {
+	r      io.Reader
+	length int64
+	stream *h2stream
+	// silence ends a wait that takes too long; nil for gRPC, whose streams may
+	// be silent for ever.
+	silence *time.Timer
+	grpc    bool
+	err     error // sticky
+}
+
+func (b *h2body) Len() int64 { return b.length }
+
+// Whole implements requestBody; what net/http holds cannot be borrowed.
+func (b *h2body) Whole() []byte { return nil }
+
+// Read implements requestBody.
+func (b *h2body) Read(p []byte) (int, error) {
+	if b.err != nil || len(p) == 0 {
+		return 0, b.err
+	}
+	b.watch()
+	n, err := b.r.Read(p)
+	if b.silence != nil {
+		b.silence.Stop()
+	}
+	switch {
+	case err == nil:
+	case err == io.EOF:
+		b.err = io.EOF
+	case pastDeadline(err):
+		b.err = errBodyTimeout
+	default:
+		b.err = errClientGone
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, b.err
+}
+
+// watch bounds the wait of the next read. The deadline of net/http is set only
+// when it is due: it would also run while nobody reads.
+func (b *h2body) watch() {
+	switch d := b.stream.front.timeouts.Body; {
+	case b.grpc:
+	case b.silence == nil:
+		b.silence = time.AfterFunc(d, func() { _ = b.stream.control.SetReadDeadline(time.Unix(1, 0)) })
+	default:
+		b.silence.Reset(d)
+	}
+}
