@@ -27,7 +27,8 @@ func (x *exchange) answer(now int64) {
 		x.lease.Release(now, routing.ResultNeutral)
 		return
 	}
-	x.resp.stream, x.resp.length = true, x.leg.length()
+	_, length := x.leg.framing()
+	x.resp.stream, x.resp.length = true, length
 }
 
 // WriteTo streams the answer's body to w, every read of the engine's flushed
@@ -51,6 +52,7 @@ func (x *exchange) finish() {
 	now := time.Now().UnixNano()
 	x.lease.Release(now, routing.ResultNeutral)
 	x.whole.release(&x.server.bodies)
+	x.leg.forget()
 	x.server.record(x, now)
 	if cap(x.answerBody) > keptAnswerBytes {
 		x.answerBody = nil

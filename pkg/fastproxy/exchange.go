@@ -4,8 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
-
-	"flexinfer.ai/gateway/pkg/routing"
 )
 
 // requestBody is what is left to read of a request's body, framing removed.
@@ -124,12 +122,7 @@ type exchange struct {
 	tunnel bool
 	// interim sends an informational response (103) to the client; nil where
 	// the client takes none (HTTP/1.0). Set by the front.
-	interim interimWriter
+	interim informer
 
 	core
-}
-
-// interimWriter passes an informational response on.
-type interimWriter interface {
-	inform(h *fasthttp.ResponseHeader)
 }

@@ -39,7 +39,7 @@ func (x *exchange) decide() bool {
 	for {
 		in.Now, in.Rand, in.Exclude = time.Now().UnixNano(), rand.Uint64(), x.tried
 		x.backend.Decide(in, &x.lease, &x.decision)
-		x.server.decided(&x.decision)
+		x.server.decided(&x.decision, x.tries == tries{})
 		switch x.decision.Outcome {
 		case routing.OutcomePod, routing.OutcomeServiceFallback:
 			return true
@@ -201,8 +201,12 @@ func (x *exchange) otherEndpoint() bool {
 	return false
 }
 
-// abandon ends a try that another one follows.
+// abandon ends a try that another one follows. What it had read of a streamed
+// body, if that was all of it, is the body of the next.
 func (x *exchange) abandon(err error) {
+	if body, ok := x.leg.keptBody(); ok && !x.whole.read {
+		x.whole.raw, x.whole.read = body, true
+	}
 	x.leg.close(false)
 	x.lease.Release(time.Now().UnixNano(), resultOf(err, x.resp.header.StatusCode()))
 	x.resp.header.Reset()

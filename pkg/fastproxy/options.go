@@ -10,7 +10,8 @@ import (
 // Options are the settings of a data plane process. The zero value of every
 // member means its default; New fills them in.
 type Options struct {
-	// Settings are the knobs that are contract (routing.ParseSettings).
+	// Settings are the knobs that are contract: what routing.ParseSettings
+	// returned; the zero value means all defaults.
 	Settings routing.Settings
 	// BindAddress is the host part that listeners bind to; empty: every address.
 	BindAddress string
@@ -78,6 +79,9 @@ func DefaultTimeouts() Timeouts { return defaultTimeouts }
 
 // withDefaults returns o with every zero member set to its default.
 func (o Options) withDefaults() Options {
+	if o.Settings.VirtualNodes == 0 {
+		o.Settings = routing.DefaultSettings()
+	}
 	l, t := &o.Limits, &o.Timeouts
 	orInt(&l.HeaderBytes, defaultLimits.HeaderBytes)
 	orInt(&l.BodyBytes, defaultLimits.BodyBytes)

@@ -3,6 +3,7 @@ package fastproxy
 import (
 	"bytes"
 	"math/rand/v2"
+	"net/url"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -270,6 +271,25 @@ func (x *exchange) onModelRoute() bool {
 		}
 	}
 	return false
+}
+
+// queryValue is the first value of the query parameter name, nil where it is
+// absent, empty or badly encoded.
+func queryValue(query []byte, name string) []byte {
+	for len(query) > 0 {
+		var pair []byte
+		pair, query, _ = bytes.Cut(query, []byte("&"))
+		key, value, _ := bytes.Cut(pair, []byte("="))
+		if string(key) != name {
+			continue
+		}
+		plain, err := url.QueryUnescape(string(value))
+		if err != nil || plain == "" {
+			return nil
+		}
+		return []byte(plain)
+	}
+	return nil
 }
 
 // takesPart says whether a body under this method can carry keys and a model.

@@ -178,6 +178,12 @@ func ParseSettings(lookupEnv func(string) (string, bool)) (Settings, []Warning, 
 	return s, warnings, nil
 }
 
+// DefaultSettings are the Settings in which every knob has its default.
+func DefaultSettings() Settings {
+	s, _, _ := ParseSettings(func(string) (string, bool) { return "", false })
+	return s
+}
+
 // KnobFlags declares a flag for every knob on set and returns a look-up for
 // ParseSettings in which a flag that was given wins over lookupEnv. Call the
 // look-up after set was parsed.
