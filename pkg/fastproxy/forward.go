@@ -39,7 +39,7 @@ func (x *exchange) decide() bool {
 	for {
 		in.Now, in.Rand, in.Exclude = time.Now().UnixNano(), rand.Uint64(), x.tried
 		x.backend.Decide(in, &x.lease, &x.decision)
-		x.server.decided(&x.decision, x.tries == tries{})
+		x.server.decided(&x.decision, x.begun == x.started && x.tries == tries{})
 		switch x.decision.Outcome {
 		case routing.OutcomePod, routing.OutcomeServiceFallback:
 			return true
@@ -63,7 +63,7 @@ func (x *exchange) awaitReplica() bool {
 	case !b.WakesOn(x.req.method) || x.req.upgrade != nil:
 		return x.refuse(&failModelIdle)
 	}
-	if f := x.server.awaitReplica(b, x.slot); f != nil {
+	if f := x.server.awaitReplica(x.backend, b, x.slot); f != nil {
 		return x.refuse(f)
 	}
 	x.begun = time.Now().UnixNano()

@@ -30,11 +30,14 @@ type coldQueue struct {
 // waiter is one request in a queue, or in a pause.
 type waiter struct {
 	woken      chan struct{} // capacity 1
+	wanted     string        // Key of what the request asked for: the queue's Model, or a group of it
 	queued     bool
 	prev, next *waiter
 }
 
-func newWaiter() *waiter { return &waiter{woken: make(chan struct{}, 1)} }
+func newWaiter(wanted string) *waiter {
+	return &waiter{wanted: wanted, woken: make(chan struct{}, 1)}
+}
 
 // wake ends the wait. Any goroutine; idempotent.
 func (w *waiter) wake() {
@@ -44,12 +47,12 @@ func (w *waiter) wake() {
 	}
 }
 
-// wait queues the caller until wakeAll, for at most timeout, or until its client
-// leaves, which frees the place at once. over says whether the reason to wait is
-// gone; it is asked once the caller is queued, so that a wakeAll between the
-// caller's own look and its queueing is not lost.
-func (q *coldQueue) wait(slot *clientSlot, timeout time.Duration, over func() bool) waitResult {
-	w := newWaiter()
+// wait queues a request for wanted until wake, for at most timeout, or until its
+// client leaves, which frees the place at once. over says whether the reason to
+// wait is gone; it is asked once the request is queued, so that a wake between
+// the caller's own look and its queueing is not lost.
+func (q *coldQueue) wait(wanted string, slot *clientSlot, timeout time.Duration, over func() bool) waitResult {
+	w := newWaiter(wanted)
 	if !q.enter(w) {
 		return waitFull
 	}
@@ -82,7 +85,7 @@ func (w *waiter) await(slot *clientSlot, timeout time.Duration) waitResult {
 
 // sleep pauses the exchange of s; false: its client left meanwhile.
 func (s *clientSlot) sleep(d time.Duration) bool {
-	return newWaiter().await(s, d) != waitClientGone
+	return newWaiter("").await(s, d) != waitClientGone
 }
 
 func (q *coldQueue) enter(w *waiter) bool {
@@ -105,6 +108,11 @@ func (q *coldQueue) enter(w *waiter) bool {
 func (q *coldQueue) leave(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.remove(w)
+}
+
+// remove unlinks w; it does nothing where w is not queued any more.
+func (q *coldQueue) remove(w *waiter) {
 	if !w.queued {
 		return
 	}
@@ -122,17 +130,17 @@ func (q *coldQueue) leave(w *waiter) {
 	q.depth.Add(-1)
 }
 
-// wakeAll lets every waiting request decide again and empties the queue.
-func (q *coldQueue) wakeAll() {
+// wake lets the requests decide again for whose wanted Key over is true, and
+// takes them out of the queue.
+func (q *coldQueue) wake(over func(wanted string) bool) {
 	q.mu.Lock()
-	w := q.first
-	q.first, q.last = nil, nil
-	for w != nil {
+	defer q.mu.Unlock()
+	for w := q.first; w != nil; {
 		next := w.next
-		w.queued, w.prev, w.next = false, nil, nil
-		q.depth.Add(-1)
-		w.wake()
+		if over(w.wanted) {
+			q.remove(w)
+			w.wake()
+		}
 		w = next
 	}
-	q.mu.Unlock()
 }
