@@ -28,50 +28,35 @@ type tunnel struct {
 }
 
 // runTunnel passes bytes between the client, to whom the 101 has been sent, and
-// the engine, and returns when the tunnel has ended, with the number of bytes
-// that went each way; both connections are closed then. buffered is what was
-// read from the client already. The end of one direction is passed on as such;
-// client should have CloseWrite for that. The client's leaving shows in client
-// itself from now on.
-func (x *exchange) runTunnel(client net.Conn, buffered []byte) (toEngine, toClient int64) {
+// the engine, and returns when the tunnel has ended; both connections are closed
+// then. buffered is what was read from the client already. The end of one
+// direction is passed on as such, for which client should have CloseWrite. The
+// client's leaving shows in client itself from now on.
+func (x *exchange) runTunnel(client net.Conn, buffered []byte) {
 	l := &x.leg
 	defer client.Close()
 	u := l.conn
 	if u == nil {
-		return 0, 0
+		return
 	}
-	owned := l.slot.retract()
 	l.conn = nil
 	defer l.pool.release()
 	defer u.tcp.Close()
-	if !owned {
-		return 0, 0
+	if !l.slot.retract() {
+		return
 	}
 	t := &tunnel{client: client, engine: u, idle: int64(l.pool.options.TunnelIdleTimeout)}
 	t.moved.Store(monotonic())
 	u.tcp.SetDeadline(time.Time{})
 	client.SetDeadline(time.Time{})
 	early, _ := u.br.Peek(u.br.Buffered())
-	sent := make(chan int64, 1)
+	sent := make(chan struct{})
 	go func() {
-		n := int64(0)
-		defer func() {
-			if recover() != nil {
-				t.cut()
-			}
-			sent <- n
-		}()
-		t.pump(u.tcp, client, buffered, &n)
+		defer close(sent)
+		t.pump(u.tcp, client, buffered, nil)
 	}()
-	func() {
-		defer func() {
-			if recover() != nil {
-				t.cut()
-			}
-		}()
-		t.pump(client, u.tcp, early, &toClient)
-	}()
-	return <-sent, toClient
+	t.pump(client, u.tcp, early, &x.sent)
+	<-sent
 }
 
 // cut ends both directions.
@@ -80,9 +65,15 @@ func (t *tunnel) cut() {
 	t.client.Close()
 }
 
-// pump passes bytes from src to dst, early first, and counts them in n. At the
-// end of src it closes dst's sending side; any failure ends the tunnel.
+// pump passes bytes from src to dst, early first, and counts them in n (may be
+// nil). At the end of src it closes dst's sending side; any failure ends the
+// tunnel.
 func (t *tunnel) pump(dst, src net.Conn, early []byte, n *int64) {
+	defer func() {
+		if recover() != nil {
+			t.cut()
+		}
+	}()
 	if len(early) > 0 && !t.write(dst, early, n) {
 		return
 	}
@@ -115,7 +106,9 @@ func (t *tunnel) write(dst net.Conn, p []byte, n *int64) bool {
 		dst.SetWriteDeadline(time.Now().Add(time.Duration(t.idle)))
 	}
 	m, err := dst.Write(p)
-	*n += int64(m)
+	if n != nil {
+		*n += int64(m)
+	}
 	if err != nil {
 		t.cut()
 		return false
