@@ -87,7 +87,7 @@ func readCertificate(name types.NamespacedName, secret *corev1.Secret) certifica
 	}
 	// The error of X509KeyPair tells the kind of mistake and never key material.
 	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
-		return problem("holds no usable certificate and key: %s", err)
+		return problem("holds no usable certificate and key (%s): fill it with a PEM certificate chain, leaf first, and its key", err)
 	}
 	return certificateResult{cert: routing.Certificate{
 		Key:     "Secret/" + name.String(),

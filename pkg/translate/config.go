@@ -81,30 +81,3 @@ func sortConfig(c *routing.Config) {
 	slices.SortFunc(c.EndpointLists, func(a, b routing.EndpointList) int { return cmp.Compare(a.Key, b.Key) })
 	slices.SortFunc(c.Certificates, func(a, b routing.Certificate) int { return cmp.Compare(a.Key, b.Key) })
 }
-
-// Combined is the Configs of all Gateways as one, for a process that serves
-// them all. Translate with Options.SharedAddress, so that no two of them claim
-// a port.
-func (r Result) Combined() routing.Config {
-	var c routing.Config
-	routes := map[string]int{}
-	for _, g := range r.Configs {
-		c.Listeners = append(c.Listeners, g.Config.Listeners...)
-		c.Backends = append(c.Backends, g.Config.Backends...)
-		c.EndpointLists = append(c.EndpointLists, g.Config.EndpointLists...)
-		c.Certificates = append(c.Certificates, g.Config.Certificates...)
-		for _, route := range g.Config.Routes {
-			if i, ok := routes[route.Key]; ok {
-				c.Routes[i].Listeners = slices.Concat(c.Routes[i].Listeners, route.Listeners)
-				continue
-			}
-			routes[route.Key] = len(c.Routes)
-			c.Routes = append(c.Routes, route)
-		}
-	}
-	sortConfig(&c)
-	c.Backends = slices.CompactFunc(c.Backends, func(a, b routing.Backend) bool { return a.Key == b.Key })
-	c.EndpointLists = slices.CompactFunc(c.EndpointLists, func(a, b routing.EndpointList) bool { return a.Key == b.Key })
-	c.Certificates = slices.CompactFunc(c.Certificates, func(a, b routing.Certificate) bool { return a.Key == b.Key })
-	return c
-}

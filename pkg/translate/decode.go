@@ -146,7 +146,7 @@ func (d *Decoder) addObject(problem Problem, doc document, meta metav1.TypeMeta,
 		return []finding{*found}
 	}
 	obj := kind.newObject()
-	if found := unmarshalStrict(raw, obj); len(found) > 0 {
+	if found := unmarshalStrict(doc, raw, obj); len(found) > 0 {
 		return found
 	}
 	id := objectID{kind.gvk.Kind, obj.GetNamespace(), obj.GetName()}
@@ -208,12 +208,12 @@ func listKinds() string {
 }
 
 // unmarshalStrict decodes JSON; every unknown and every repeated field is found.
-func unmarshalStrict(raw []byte, into any) []finding {
+func unmarshalStrict(doc document, raw []byte, into any) []finding {
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	if err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			return []finding{{field: wrong.Field, message: describeTypeError(err)}}
+			return []finding{{field: doc.typeErrorField(wrong), message: describeTypeError(err)}}
 		}
 		return []finding{{message: strings.TrimPrefix(err.Error(), "json: ") + ": correct the value"}}
 	}
@@ -230,27 +230,6 @@ func unmarshalStrict(raw []byte, into any) []finding {
 		found = append(found, f)
 	}
 	return found
-}
-
-func describeTypeError(err error) string {
-	var wrong *json.UnmarshalTypeError
-	if !errors.As(err, &wrong) {
-		return err.Error()
-	}
-	return fmt.Sprintf("a %s cannot stand here: write a %s", wrong.Value, jsonTypeName(wrong.Type.Kind().String()))
-}
-
-// jsonTypeName names the JSON type that a Go kind is decoded from.
-func jsonTypeName(goKind string) string {
-	switch goKind {
-	case "struct", "map":
-		return "mapping"
-	case "slice", "array":
-		return "list"
-	case "bool", "string":
-		return goKind
-	}
-	return "number"
 }
 
 var yamlErrorLine = regexp.MustCompile(`line (\d+)`)

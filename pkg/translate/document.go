@@ -69,16 +69,12 @@ func hasContent(text []byte) bool {
 // lineOf is the line in the file of a field, or of the deepest part of its path
 // that the document has.
 func (d document) lineOf(field string) int {
-	var root yaml.Node
-	if yaml.Unmarshal(d.text, &root) != nil || len(root.Content) == 0 {
+	node := d.object()
+	if node == nil {
 		return d.line
 	}
-	node, line := root.Content[0], root.Content[0].Line
-	var path []string
-	for _, i := range d.items {
-		path = append(path, "items", strconv.Itoa(i))
-	}
-	for _, step := range append(path, splitPath(field)...) {
+	line := node.Line
+	for _, step := range splitPath(field) {
 		next, at := child(node, step)
 		if next == nil {
 			break
@@ -86,6 +82,26 @@ func (d document) lineOf(field string) int {
 		node, line = next, at
 	}
 	return d.line + line - 1
+}
+
+// object is the document's object, or the one inside its Lists; nil where there
+// is none.
+func (d document) object() *yaml.Node {
+	var root yaml.Node
+	if yaml.Unmarshal(d.text, &root) != nil || len(root.Content) == 0 {
+		return nil
+	}
+	node := root.Content[0]
+	for _, i := range d.items {
+		list, _ := child(node, "items")
+		if list == nil {
+			return nil
+		}
+		if node, _ = child(list, strconv.Itoa(i)); node == nil {
+			return nil
+		}
+	}
+	return node
 }
 
 // child is the value under a mapping's key or a list's index, and the line of

@@ -99,6 +99,9 @@ func (t *translation) resolveAddresses(g *gatewayState) {
 		return
 	}
 	g.addresses = t.opts.Addresses[g.name]
+	if g.refused != nil {
+		return
+	}
 	if len(g.addresses) == 0 {
 		g.addressing = &finding{
 			reason:  string(gwapiv1.GatewayReasonAddressNotAssigned),

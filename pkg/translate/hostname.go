@@ -35,7 +35,8 @@ func underWildcard(host, wildcard string) bool {
 
 // routeHostnames are the route's hostnames that intersect the listener's, in
 // the route's order, each once. ok is false where the route names hostnames and
-// none intersects; a route that names none takes every host: nil, true.
+// none intersects; a route that names none takes every host: nil, true. What is
+// no hostname takes none.
 func routeHostnames(route []gwapiv1.Hostname, listener string) (hostnames []string, ok bool) {
 	if len(route) == 0 {
 		return nil, true
@@ -43,7 +44,7 @@ func routeHostnames(route []gwapiv1.Hostname, listener string) (hostnames []stri
 	seen := map[string]bool{}
 	for _, h := range route {
 		name := strings.ToLower(string(h))
-		if !seen[name] && intersects(name, listener) {
+		if !seen[name] && checkHostname(name) == "" && intersects(name, listener) {
 			seen[name] = true
 			hostnames = append(hostnames, name)
 		}

@@ -84,11 +84,12 @@ type object[T any] interface {
 	metav1.Object
 }
 
-// sorted is a copy of objects by namespace and name, nils left out.
+// sorted is a copy of objects by namespace and name, nils and repeated names
+// left out.
 func sorted[T any, P object[T]](objects []P) []P {
 	out := slices.DeleteFunc(slices.Clone(objects), func(p P) bool { return p == nil })
 	slices.SortStableFunc(out, func(a, b P) int { return compareNames(nameOf(a), nameOf(b)) })
-	return out
+	return slices.CompactFunc(out, func(a, b P) bool { return nameOf(a) == nameOf(b) })
 }
 
 // byName indexes objects by namespace and name, nils left out.

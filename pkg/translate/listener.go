@@ -64,6 +64,9 @@ func (l *listenerState) config(gateway string) routing.Listener {
 func (t *translation) resolveListeners(g *gwapiv1.Gateway) []*listenerState {
 	states := make([]*listenerState, 0, len(g.Spec.Listeners))
 	for i, spec := range g.Spec.Listeners {
+		if slices.ContainsFunc(states, func(l *listenerState) bool { return l.spec.Name == spec.Name }) {
+			continue // an API server and Decode refuse the whole Gateway
+		}
 		states = append(states, t.resolveListener(g, spec, fmt.Sprintf("spec.listeners[%d]", i)))
 	}
 	return states
@@ -123,6 +126,8 @@ func refuseListenerFields(g *gwapiv1.Gateway, spec gwapiv1.Listener, field strin
 	switch {
 	case spec.Port < 1 || spec.Port > 65535:
 		return unsupportedListenerValue(field+".port", fmt.Sprintf("port %d is out of range: use 1 to 65535", spec.Port))
+	case spec.Hostname != nil && *spec.Hostname != "" && checkHostname(string(*spec.Hostname)) != "":
+		return unsupportedListenerValue(field+".hostname", checkHostname(string(*spec.Hostname)))
 	case spec.Filters != nil && len(spec.Filters.Requests) > 0:
 		return unsupportedListenerValue(field+".filters", "listener filters are not supported: put the filters into the routes' rules")
 	case spec.Protocol == gwapiv1.HTTPSProtocolType && asksClientCertificate(g, spec.Port):

@@ -23,6 +23,10 @@ func checkRegex(expr string) string {
 	if _, err := regexp.Compile(expr); err != nil {
 		return fmt.Sprintf("%s: use RE2 syntax", err)
 	}
+	// The data plane anchors it, which an open \Q would swallow.
+	if _, err := regexp.Compile(`\A(?:` + expr + `)\z`); err != nil {
+		return fmt.Sprintf("the regular expression %q cannot be anchored: close its \\Q with \\E", expr)
+	}
 	parsed, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
 		return fmt.Sprintf("%s: use RE2 syntax", err)

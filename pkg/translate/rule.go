@@ -43,7 +43,10 @@ func (b *ruleBuilder) build() routing.Rule {
 	if b.spec.SessionPersistence != nil {
 		b.refuse(b.field+".sessionPersistence", "not supported: annotate the Model or Service with flexinfer.ai/routing: session-affinity")
 	}
-	if len(b.invalid) > 0 || b.needsUnknownFilter() {
+	switch {
+	case len(b.invalid) > 0:
+		return routing.Rule{Name: rule.Name, Matches: rule.Matches, Fault: http.StatusInternalServerError}
+	case b.needsUnknownFilter():
 		rule.Fault = http.StatusInternalServerError
 	}
 	return rule

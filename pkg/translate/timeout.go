@@ -59,7 +59,8 @@ func (b *ruleBuilder) timeouts() (request, backend time.Duration) {
 // defaultRetryAttempts is the number of further tries where a retry says none.
 const defaultRetryAttempts = 1
 
-// retry is the rule's retry policy; nil where it makes no further try.
+// retry is the rule's retry policy; nil where it has none. Zero attempts are
+// kept, since they forbid what the data plane would try by itself.
 func (b *ruleBuilder) retry() *routing.Retry {
 	spec := b.spec.Retry
 	if spec == nil {
@@ -81,8 +82,5 @@ func (b *ruleBuilder) retry() *routing.Retry {
 	}
 	slices.Sort(out.Codes)
 	out.Codes = slices.Compact(out.Codes)
-	if out.Attempts <= 0 {
-		return nil
-	}
 	return out
 }
