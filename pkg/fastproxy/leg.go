@@ -55,12 +55,14 @@ type leg struct {
 	remaining int64 // what is left of a body of known length
 	chunks    chunkDecoder
 	ended     bool // the response's body was read to its end
+	stale     bool // the last try ended with errStale
 	upload    upload
 }
 
 // open takes a connection of p that is kept, or makes one (always for fresh,
-// which tunnels need), and binds it to the client's leaving. Errors: those that
-// connectFailed names, errDeadline, errClientGone. t is copied.
+// which tunnels need, and after errStale: others that are kept may be stale
+// too), and binds it to the client's leaving. Errors: those that connectFailed
+// names, errDeadline, errClientGone. t is copied.
 func (l *leg) open(p *pool, slot *clientSlot, t *legTimes, fresh bool) error {
 	l.pool, l.slot, l.times = p, slot, *t
 	l.deadline = 0
@@ -68,6 +70,8 @@ func (l *leg) open(p *pool, slot *clientSlot, t *legTimes, fresh bool) error {
 		now := time.Now()
 		l.deadline = max(int64(now.Sub(started))+t.Deadline-now.UnixNano(), 1)
 	}
+	fresh = fresh || l.stale
+	l.stale = false
 	return l.acquire(fresh)
 }
 
@@ -205,6 +209,7 @@ func (l *leg) classify(err error, sent int64) error {
 	case err == errBadResponse || u.gotByte && err != errRetired:
 		return errBadResponse
 	case u.reused && l.upload.repeatable() && connectionBroken(err) && monotonic()-sent <= staleWindow:
+		l.stale = true
 		return errStale
 	}
 	return errNoResponse
