@@ -222,7 +222,7 @@ func (x *exchange) planBody() bool {
 	part := takesPart(x.req.method)
 	decode := isCoded(x.coding) && decodes(b)
 	facts := part && (b.NeedsBody(&x.fields, x.server.routing) || renames(b))
-	if !w.read && (decode || facts) {
+	if !w.read && (decode || facts || x.mirrorsBody()) {
 		if f := x.readBody(); f != nil {
 			return x.refuse(f)
 		}

@@ -87,6 +87,8 @@ var (
 		"Connections to engines of the live configuration, by state.", "state")
 	descBuffered = describe("buffered_body_bytes",
 		"Bytes of request bodies held whole.")
+	descMirrored = describe("mirrored_requests_total",
+		"Copies of requests by what became of them: sent (failed ones included), dropped for want of room or endpoint, failed.", "outcome")
 )
 
 var descs = []*prometheus.Desc{
@@ -96,7 +98,7 @@ var descs = []*prometheus.Desc{
 	descEndpoints, descEndpointChanges, descPassedOver,
 	descSnapshotInfo, descSnapshotGeneration, descSnapshotAge, descApplyFailures,
 	descAccepted, descOpen, descOverLimit, descAcceptErrors, descTLSFailed, descPanics, descRefused,
-	descUpstream, descBuffered,
+	descUpstream, descBuffered, descMirrored,
 }
 
 // collector shows metrics to Prometheus' registry.
@@ -162,6 +164,11 @@ func (m *metrics) collectProcess(e emitter) {
 	e.counter(descApplyFailures, m.applyFailures.Load())
 	e.statuses(descUnrouted, &m.unrouted)
 	e.gauge(descBuffered, float64(m.server.bodies.used.Load()))
+	if c := m.server.mirrors; c != nil {
+		e.counter(descMirrored, c.sent.Load(), "sent")
+		e.counter(descMirrored, c.dropped.Load(), "dropped")
+		e.counter(descMirrored, c.failed.Load(), "failed")
+	}
 	if m.server.front == nil {
 		return
 	}

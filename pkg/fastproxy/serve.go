@@ -72,6 +72,7 @@ func (x *exchange) serve() {
 		return
 	}
 	x.outgoing()
+	x.mirror()
 	x.forward()
 }
 

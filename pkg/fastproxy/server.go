@@ -19,6 +19,7 @@ type Server struct {
 	routing  *routing.Options
 	registry *routing.Registry
 	live     atomic.Pointer[routing.Snapshot]
+	config   atomic.Pointer[routing.Config] // what live was compiled from
 	applying sync.Mutex
 
 	front   *front
@@ -37,7 +38,7 @@ type Server struct {
 // The error names the admin address that cannot be bound.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
-	s := &Server{options: o, routing: &o.Settings.Routing}
+	s := &Server{options: o, routing: &o.Settings.Options}
 	s.bodies.limit = o.Limits.BufferedBytes
 	s.retries.requests = &s.requests
 	s.metrics = newMetrics(s)
@@ -56,10 +57,7 @@ func New(o Options) (*Server, error) {
 			}
 			return newPool(t.Address, upstream)
 		},
-		TargetGone: func(t *routing.Target) {
-			poolOf(t).close()
-			s.metrics.targetGone(t)
-		},
+		TargetGone:  func(t *routing.Target) { poolOf(t).close() },
 		Backend:     func(b *routing.BackendState) any { return newBackendAttachment(s.metrics, b, o.Settings.MaxQueueSize) },
 		BackendGone: func(b *routing.BackendState) { s.metrics.backendGone(b) },
 	})
@@ -104,6 +102,7 @@ func (s *Server) Apply(cfg *routing.Config) error {
 		return err
 	}
 	s.live.Store(next)
+	s.config.Store(cfg)
 	err = s.front.apply(next.Sockets())
 	s.registry.Sweep(next)
 	s.metrics.applied(next)
@@ -139,6 +138,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := s.front.drain(ctx)
+	s.mirrors.close()
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.registry.Sweep(emptySnapshot(s))
