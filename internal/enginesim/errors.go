@@ -1,6 +1,7 @@
 package enginesim
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -96,10 +97,19 @@ func anthropicErrorType(status int) string {
 	return "invalid_request_error"
 }
 
+// encodeJSON is json.Marshal with '&', '<' and '>' left as they are.
+func encodeJSON(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
 // writeJSON sends value with a Content-Length. A write that fails means that the
 // client is gone, which the exchange learns from its context.
 func writeJSON(w http.ResponseWriter, status int, value any) {
-	body, err := json.Marshal(value)
+	body, err := encodeJSON(value)
 	if err != nil {
 		http.Error(w, "cannot encode the answer", http.StatusInternalServerError)
 		return

@@ -1,9 +1,6 @@
 package enginesim
 
-import (
-	"encoding/json"
-	"net/http"
-)
+import "net/http"
 
 // eventWriter sends server-sent events, each flushed on its own. The response
 // header goes out with the first one. One goroutine.
@@ -33,7 +30,7 @@ func (s *eventWriter) begin() error {
 
 // event sends payload as JSON, under an event name unless that is empty.
 func (s *eventWriter) event(name string, payload any) error {
-	data, err := json.Marshal(payload)
+	data, err := encodeJSON(payload)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func newTextGenerator(seed uint64) *textGenerator { return &textGenerator{state:
 func (g *textGenerator) next() string {
 	first := g.yielded == 0
 	g.yielded++
-	if g.word == g.length && !first {
+	if g.length > 0 && g.word == g.length {
 		g.word, g.length = 0, 0
 		return "."
 	}
