@@ -66,7 +66,7 @@ func readSelector(spec *metav1.LabelSelector, field string) (allowedNamespaces, 
 	}
 	selector, err := metav1.LabelSelectorAsSelector(spec)
 	if err != nil {
-		return allowedNamespaces{}, unsupportedListenerValue(field, "not a label selector: "+err.Error())
+		return allowedNamespaces{}, unsupportedListenerValue(field, err.Error()+": correct the selector")
 	}
 	return allowedNamespaces{selector: selector}, nil
 }

@@ -46,7 +46,7 @@ func (b *ruleBuilder) filters(specs []gwapiv1.HTTPRouteFilter, field string, kno
 		case spec.Type == gwapiv1.HTTPRouteFilterExtensionRef:
 			b.findExtension(spec, at)
 		case !slices.Contains(known, spec.Type):
-			b.refuse(at+".type", "a %s filter does not work here: use one of %s", spec.Type, joinTypes(known))
+			b.refuse(at+".type", "filters of type %s do not work here: use %s", spec.Type, joinTypes(known))
 		default:
 			if f, ok := b.filter(spec, at); ok {
 				out = append(out, f)
@@ -109,5 +109,6 @@ func joinTypes(types []gwapiv1.HTTPRouteFilterType) string {
 	for i, t := range types {
 		names[i] = string(t)
 	}
-	return strings.Join(names, ", ")
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

@@ -67,7 +67,7 @@ func (t *translation) resolveModelRef(name types.NamespacedName, field string) (
 		return "", note, &finding{
 			reason:  string(gwapiv1.RouteReasonBackendNotFound),
 			field:   field,
-			message: fmt.Sprintf("no Model that claims the service label %s can be reached: %s", name, g.members[0].unresolved),
+			message: fmt.Sprintf("no Model that claims the service label %s can be reached; of Model %s: %s", name, g.members[0].name, g.members[0].unresolved.message),
 		}
 	}
 	m := t.models[name]
@@ -82,7 +82,7 @@ func (t *translation) resolveModelRef(name types.NamespacedName, field string) (
 		return "", fmt.Sprintf("%s is a Model", name), &finding{
 			reason:  string(gwapiv1.RouteReasonBackendNotFound),
 			field:   field,
-			message: fmt.Sprintf("Model %s cannot be reached: %s", name, m.unresolved),
+			message: fmt.Sprintf("Model %s cannot be reached: %s", name, m.unresolved.message),
 		}
 	}
 	return m.backend.Key, fmt.Sprintf("%s is a Model", name), nil
@@ -92,6 +92,9 @@ func describeMembers(members []*modelState) string {
 	names := make([]string, len(members))
 	for i, m := range members {
 		names[i] = m.name.Name
+		if m.unresolved != nil {
+			names[i] += " (which cannot be reached)"
+		}
 	}
 	if len(names) == 1 {
 		return "Model " + names[0]

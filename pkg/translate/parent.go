@@ -47,7 +47,7 @@ func (t *translation) attach(r *routeState) {
 		}
 		p := t.bind(r, g, ref, field)
 		r.parents = append(r.parents, p)
-		if p.refused != nil {
+		if p.refused != nil && !r.allBroken() {
 			t.warn(string(kindHTTPRoute), r.name, p.refused.field, p.refused.message)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 )
 
 // Bounds of a regular expression: of its text in bytes, and of its compiled
@@ -20,23 +21,24 @@ func checkRegex(expr string) string {
 	if len(expr) > maxRegexLength {
 		return fmt.Sprintf("the regular expression is %d bytes long: use at most %d", len(expr), maxRegexLength)
 	}
-	if _, err := regexp.Compile(expr); err != nil {
-		return fmt.Sprintf("%s: use RE2 syntax", err)
+	parsed, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return regexProblem(err)
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return regexProblem(err)
+	}
+	if len(prog.Inst) > maxRegexInstructions {
+		return fmt.Sprintf("the regular expression is too large (%d steps, at most %d): use smaller repetition counts", len(prog.Inst), maxRegexInstructions)
 	}
 	// The data plane anchors it, which an open \Q would swallow.
 	if _, err := regexp.Compile(`\A(?:` + expr + `)\z`); err != nil {
 		return fmt.Sprintf("the regular expression %q cannot be anchored: close its \\Q with \\E", expr)
 	}
-	parsed, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return fmt.Sprintf("%s: use RE2 syntax", err)
-	}
-	prog, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return fmt.Sprintf("%s: use RE2 syntax", err)
-	}
-	if len(prog.Inst) > maxRegexInstructions {
-		return fmt.Sprintf("the regular expression is too large (%d steps, at most %d): use smaller repetition counts", len(prog.Inst), maxRegexInstructions)
-	}
 	return ""
+}
+
+func regexProblem(err error) string {
+	return fmt.Sprintf("the regular expression cannot be used (%s): use RE2 syntax", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 }
