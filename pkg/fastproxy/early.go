@@ -4,6 +4,7 @@ import (
 	"io"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -43,6 +44,7 @@ type upload struct {
 	firstByte int64
 	finished  chan struct{}
 	stopped   atomic.Bool
+	last      atomic.Bool  // what is sent now ends the request
 	doneAt    atomic.Int64 // when the sending ended, monotonic; 0: it has not
 
 	// Written by the goroutine before finished.
@@ -141,6 +143,7 @@ func (p *upload) start(conn *upstreamConn, firstByte int64) {
 	}
 	p.conn, p.firstByte, p.running = conn, firstByte, true
 	p.stopped.Store(false)
+	p.last.Store(false)
 	conn.up, conn.until = p, conn.deadline
 	go p.run()
 }
@@ -160,20 +163,33 @@ func (p *upload) stop() error {
 	if !p.running {
 		return p.err
 	}
-	interrupted := !p.over()
-	if interrupted {
+	if !p.over() && !p.endsSoon() {
 		p.stopped.Store(true)
 		p.conn.tcp.SetWriteDeadline(longAgo)
 		if b, ok := p.stream.(interruptibleBody); ok {
 			b.interrupt()
 		}
+		<-p.finished
+		p.broken = true
+	} else {
+		<-p.finished
 	}
-	<-p.finished
 	p.running = false
-	p.broken = p.broken || interrupted
 	p.conn.up = nil
 	p.conn.armed = 0 // run has set the deadline
 	return p.err
+}
+
+// endsSoon waits a moment for the sending to end where nothing but its end is
+// due: the response may overtake the return of the last write.
+func (p *upload) endsSoon() bool {
+	for i := 0; p.last.Load() && i < 20; i++ {
+		time.Sleep(time.Millisecond / 2)
+		if p.over() {
+			return true
+		}
+	}
+	return false
 }
 
 // run is the upload's goroutine.
@@ -187,6 +203,7 @@ func (p *upload) run() {
 		p.finished <- struct{}{}
 	}()
 	if p.rest != nil {
+		p.last.Store(true)
 		p.wrote(p.conn.writeAll(p.rest, &p.stopped))
 		return
 	}
@@ -219,6 +236,7 @@ func (p *upload) sendStream() {
 		if chunked {
 			piece = chunkPiece(*p.buf, n, err == io.EOF)
 		}
+		p.last.Store(err == io.EOF)
 		if !p.wrote(p.conn.writeAll(piece, &p.stopped)) || err == io.EOF {
 			return
 		}

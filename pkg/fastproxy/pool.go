@@ -63,6 +63,10 @@ type pool struct {
 	reaper    *time.Timer
 	reaping   bool // reaper is set
 	closed    bool
+	// suspect is until when connections are not kept, because the endpoint was
+	// seen to send bytes that nobody asked for: what comes a moment after an
+	// answer cannot be told from the next one.
+	suspect int64
 }
 
 // newPool makes the pool of the endpoint at address ("ip:port" or "name:port").
@@ -118,7 +122,7 @@ func (p *pool) put(u *upstreamConn, now int64) {
 	u.reused = true
 	u.idleSince = now
 	p.mu.Lock()
-	if p.closed || u.expires != 0 && now >= u.expires {
+	if p.closed || now < p.suspect || u.expires != 0 && now >= u.expires {
 		p.mu.Unlock()
 		u.closeIdle()
 		p.release()
@@ -209,6 +213,16 @@ func (p *pool) wait(ctx context.Context) (*upstreamConn, error) {
 		p.release()
 	}
 	return nil, ctx.Err()
+}
+
+// suspicion is how long a pool keeps no connections after surplus bytes.
+const suspicion = int64(time.Minute)
+
+// sawSurplus notes that the endpoint sent bytes that nobody asked for.
+func (p *pool) sawSurplus() {
+	p.mu.Lock()
+	p.suspect = monotonic() + suspicion
+	p.mu.Unlock()
 }
 
 // limitIdle lowers the idle time to what the endpoint says it keeps itself,

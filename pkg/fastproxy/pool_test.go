@@ -262,35 +262,101 @@ func TestClosedWhileIdle(t *testing.T) {
 	}
 }
 
-// TestSurplusNeverReaches: whatever an engine sends beyond its answers, together
-// with them or a moment later, no later exchange reads it.
+// TestSurplusNeverReaches: whatever an engine sends beyond an answer, together
+// with it or later, no later exchange reads it, and its endpoint's connections
+// are not kept for a while. The 408 with which servers retire unused
+// connections is no such thing.
 func TestSurplusNeverReaches(t *testing.T) {
+	f := func(name, surplus string, apart, large, suspect bool) {
+		t.Run(name, func(t *testing.T) {
+			wrote := make(chan struct{}, 100)
+			e := startRawEngine(t, func(c *net.TCPConn, n int) {
+				r := bufio.NewReader(c)
+				for i := 0; ; i++ {
+					b, err := readRequest(r)
+					if err != nil {
+						return
+					}
+					answer := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(b)) + "\r\n\r\n" + string(b)
+					if i%3 != 1 {
+						io.WriteString(c, answer)
+						continue
+					}
+					if !apart {
+						io.WriteString(c, answer+surplus)
+						continue
+					}
+					io.WriteString(c, answer)
+					time.Sleep(5 * time.Millisecond)
+					io.WriteString(c, surplus)
+					wrote <- struct{}{}
+				}
+			})
+			p := newPool(e.address, &upstreamOptions{})
+			defer p.close()
+			c := newLegClient("POST")
+			padding := ""
+			if large {
+				padding = string(pattern(200_000))
+			}
+			for i := range 20 {
+				body := "request " + strconv.Itoa(i) + padding
+				if got, err := c.do(p, []byte(body), nil); err != nil || string(got) != body {
+					t.Fatalf("%d: %d bytes, %v", i, len(got), err)
+				}
+				if i == 1 && apart {
+					<-wrote
+				}
+			}
+			if p.suspect != 0 != suspect {
+				t.Errorf("suspect: %v", !suspect)
+			}
+			if n := e.accepted(); suspect && n != 19 {
+				t.Errorf("%d connections", n)
+			}
+		})
+	}
+	const poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nPOISON"
+	f("together", poison, false, false, true)
+	f("together, large request", poison, false, true, true)
+	f("apart", poison, true, false, true)
+	f("apart, large request", poison, true, true, true)
+	f("one byte apart", "\n", true, false, true)
+}
+
+// TestRetiredWith408: a server that says 408 before it closes an unused
+// connection costs no error, and its connections are kept on.
+func TestRetiredWith408(t *testing.T) {
+	retired := make(chan struct{}, 10)
 	e := startRawEngine(t, func(c *net.TCPConn, n int) {
 		r := bufio.NewReader(c)
 		for i := 0; ; i++ {
-			b, err := readRequest(r)
-			if err != nil {
+			if _, err := readRequest(r); err != nil {
 				return
 			}
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(b))+"\r\n\r\n"+string(b))
-			if (n+i)%3 == 0 {
-				time.Sleep(time.Duration(n%5) * time.Millisecond)
-				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nPOISON")
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			if n == 0 {
+				time.Sleep(5 * time.Millisecond)
+				io.WriteString(c, "HTTP/1.0 408 Request Time-out\r\nConnection: close\r\n\r\n")
+				retired <- struct{}{}
+				return
 			}
 		}
 	})
 	p := newPool(e.address, &upstreamOptions{})
 	defer p.close()
 	c := newLegClient("POST")
-	for i := range 200 {
-		body := "request " + strconv.Itoa(i)
-		got, _, err := c.replaying(p, []byte(body))
-		if err != nil || string(got) != body {
-			t.Fatalf("%s: %q, %v", body, got, err)
+	for i := range 5 {
+		if got, err := c.do(p, nil, nil); err != nil || string(got) != "ok" {
+			t.Fatalf("%d: %q, %v", i, got, err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		if i == 0 {
+			<-retired
+		}
 	}
-	t.Logf("%d connections", e.accepted())
+	if e.accepted() != 2 {
+		t.Errorf("%d connections", e.accepted())
+	}
 }
 
 // TestLeavingClients is the trap of a late event: clients that leave in the

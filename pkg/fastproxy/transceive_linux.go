@@ -97,15 +97,19 @@ func (u *upstreamConn) transceiveStep(fd uintptr) bool {
 
 // pending tells whether there is anything to read: bytes, the end or an error.
 func (u *upstreamConn) pending(fd uintptr) bool {
-	_, err := ignoreInterrupts(syscall.Read, int(fd), u.in)
-	return err != syscall.EAGAIN
+	n, err := ignoreInterrupts(syscall.Read, int(fd), u.in)
+	if err == syscall.EAGAIN {
+		return false
+	}
+	u.unasked(u.in[:max(n, 0)])
+	return true
 }
 
 // usable tells whether the endpoint has neither closed the unused connection
 // nor sent anything on it.
 func (u *upstreamConn) usable() bool {
-	var one [1]byte
-	u.in = one[:]
+	var some [16]byte
+	u.in = some[:]
 	err := u.raw.Control(u.probe)
 	u.in = nil
 	return err == nil && u.quiet

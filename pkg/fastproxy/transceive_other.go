@@ -26,10 +26,11 @@ func (u *upstreamConn) transceive(p []byte) (int, error) {
 // usable tells whether the endpoint has neither closed the unused connection
 // nor sent anything on it, by a read with no time to wait.
 func (u *upstreamConn) usable() bool {
-	var one [1]byte
+	var some [16]byte
 	u.tcp.SetReadDeadline(time.Now().Add(50 * time.Microsecond))
 	u.armed = 0
-	_, err := u.tcp.Read(one[:])
+	n, err := u.tcp.Read(some[:])
+	u.unasked(some[:n])
 	return os.IsTimeout(err)
 }
 

@@ -119,7 +119,20 @@ func (u *upstreamConn) rest() bool {
 	if u.br.Size() > upstreamBuffer {
 		return false // it holds more memory than an unused connection should
 	}
-	return u.br.Buffered() == 0 && len(u.unread) == 0
+	if u.br.Buffered() > 0 || len(u.unread) > 0 {
+		u.pool.sawSurplus()
+		return false
+	}
+	return true
+}
+
+// unasked judges what came on an unused connection. A server that says 408
+// before it closes one is in its right.
+func (u *upstreamConn) unasked(b []byte) {
+	const timeout = "HTTP/1.1 408 "
+	if len(b) > 0 && (len(b) < len(timeout) || string(b[:7]) != timeout[:7] || string(b[8:len(timeout)]) != timeout[8:]) {
+		u.pool.sawSurplus()
+	}
 }
 
 // Read reads from the endpoint for br, after sending what is queued. It returns
