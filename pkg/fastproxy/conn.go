@@ -31,6 +31,7 @@ type clientConn struct {
 	remote []byte // the peer's "ip:port"
 	slot   clientSlot
 	state  atomic.Int32
+	left   atomic.Bool // leave has been called
 	// watched is the number under which the watcher knows raw; 0: it does not.
 	watched uint64
 	// listenerKey is the listener that the TLS handshake chose.
@@ -58,13 +59,10 @@ func (r *registry) add(c *clientConn) {
 	r.mu.Unlock()
 }
 
-// remove takes c out; false: it was not in.
-func (r *registry) remove(c *clientConn) bool {
+func (r *registry) remove(c *clientConn) {
 	r.mu.Lock()
-	_, ok := r.conns[c]
 	delete(r.conns, c)
 	r.mu.Unlock()
-	return ok
 }
 
 // each visits the connections, under the registry's lock.
@@ -112,13 +110,14 @@ func (f *front) admit(a *acceptor, raw *net.TCPConn) *clientConn {
 
 // leave closes the connection and forgets it. Idempotent.
 func (c *clientConn) leave() {
-	f := c.front
-	if !f.conns.remove(c) {
+	if c.left.Swap(true) {
 		return
 	}
+	f := c.front
 	f.watch.remove(c.watched)
 	_ = c.raw.Close()
 	f.counters.open.Add(-1)
+	f.conns.remove(c) // last: a drain ends with it
 }
 
 const (

@@ -1,6 +1,7 @@
 package fastproxy
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"time"
@@ -172,10 +173,7 @@ func (c *h1conn) readHead() ([]byte, *refusal) {
 				c.r += skip
 				continue
 			case n > c.front.limits.HeaderBytes || n == 0 && len(block) >= c.front.limits.HeaderBytes:
-				if c.scan.lines == 0 {
-					return nil, &refuseURITooLong
-				}
-				return nil, &refuseHeadSize
+				return nil, tooLarge(block[:c.front.limits.HeaderBytes])
 			case n > 0:
 				c.headBegan = 0
 				return block[:n], nil
@@ -190,6 +188,14 @@ func (c *h1conn) readHead() ([]byte, *refusal) {
 		}
 		return nil, nil
 	}
+}
+
+// tooLarge is the refusal of a header block whose first bytes are begin.
+func tooLarge(begin []byte) *refusal {
+	if bytes.IndexByte(begin, '\n') < 0 {
+		return &refuseURITooLong
+	}
+	return &refuseHeadSize
 }
 
 // fillHead reads more of a header block, or waits for its first byte.
