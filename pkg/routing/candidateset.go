@@ -1,9 +1,6 @@
 package routing
 
-import (
-	"cmp"
-	"slices"
-)
+import "cmp"
 
 // candidateSet holds the candidates that share one path, and finds the one of
 // the lowest rank whose conditions hold.
@@ -14,16 +11,27 @@ import (
 type candidateSet struct {
 	// general are the candidates outside the tables, by rank.
 	general []candidate
-	tables  []valueTable
+	more    *valueTables // nil where general are all
+}
+
+// valueTables are what a larger candidateSet has besides.
+type valueTables struct {
+	tables []valueTable
 	// cors are the candidates whose rule has a CORS filter, by rank.
 	cors []candidate
 }
 
-// valueTable keys candidates by the value of one condition they all have.
+// valueTable keys candidates by the value of one condition they all have, and
+// which they no longer hold.
 type valueTable struct {
-	kind   conditionKind
-	name   string
-	values map[string][]candidate // by rank
+	conditionName
+	values index[[]candidate] // by rank
+}
+
+// conditionName says what a condition looks at.
+type conditionName struct {
+	kind conditionKind
+	name string
 }
 
 const (
@@ -37,78 +45,63 @@ const (
 )
 
 // newCandidateSet splits candidates, which are sorted by rank.
-func newCandidateSet(candidates []candidate, cors func(*candidate) bool) *candidateSet {
-	s := &candidateSet{}
+func newCandidateSet(candidates []candidate) candidateSet {
+	s := candidateSet{general: candidates}
+	if len(candidates) <= smallSet {
+		return s
+	}
+	s.more = &valueTables{}
 	for i := range candidates {
-		if cors(&candidates[i]) {
-			s.cors = append(s.cors, candidates[i])
+		if candidates[i].cors {
+			s.more.cors = append(s.more.cors, candidates[i])
 		}
 	}
-	rest := candidates
-	for len(rest) > smallSet && len(s.tables) < maxTables {
-		kind, name, count := commonestCondition(rest)
+	for len(s.general) > smallSet && len(s.more.tables) < maxTables {
+		name, count := commonestCondition(s.general)
 		if count <= 1 {
 			break
 		}
-		t := valueTable{kind: kind, name: name, values: map[string][]candidate{}}
+		values := map[string][]candidate{}
 		var left []candidate
-		for _, c := range rest {
-			if cond := c.match.indexable(kind, name); cond != nil {
-				t.values[cond.value] = append(t.values[cond.value], c)
+		for _, c := range s.general {
+			if cond := c.indexable(name); cond != nil {
+				values[cond.value] = append(values[cond.value], c.without(cond))
 			} else {
 				left = append(left, c)
 			}
 		}
-		s.tables = append(s.tables, t)
-		rest = left
+		s.more.tables = append(s.more.tables, valueTable{name, newIndex(values)})
+		s.general = left
 	}
-	s.general = rest
 	return s
 }
 
 // commonestCondition is the indexable condition that most candidates have.
-func commonestCondition(candidates []candidate) (conditionKind, string, int) {
-	type key struct {
-		kind conditionKind
-		name string
-	}
-	counts := map[key]int{}
-	for _, c := range candidates {
-		for _, conds := range [2][]valueCondition{c.match.headers, c.match.query} {
-			for i := range conds {
-				if conds[i].canIndex() {
-					counts[key{conds[i].kind, conds[i].name}]++
-				}
+func commonestCondition(candidates []candidate) (best conditionName, count int) {
+	counts := map[conditionName]int{}
+	for i := range candidates {
+		for j := range candidates[i].conditions {
+			if c := &candidates[i].conditions[j]; c.canIndex() {
+				counts[conditionName{c.kind, c.name}]++
 			}
 		}
 	}
-	best := slices.SortedFunc(func(yield func(key) bool) {
-		for k := range counts {
-			if !yield(k) {
-				return
-			}
+	for name, n := range counts {
+		if count == 0 || cmp.Or(cmp.Compare(n, count), cmp.Compare(best.kind, name.kind), cmp.Compare(best.name, name.name)) > 0 {
+			best, count = name, n
 		}
-	}, func(a, b key) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
-	})
-	if len(best) == 0 {
-		return 0, "", 0
 	}
-	return best[0].kind, best[0].name, counts[best[0]]
+	return best, count
 }
 
 func (c *valueCondition) canIndex() bool {
 	return c.regex == nil && (c.kind != onQuery || len(c.value) <= maxIndexedQueryValue)
 }
 
-func (m *compiledMatch) indexable(kind conditionKind, name string) *valueCondition {
-	conds := m.headers
-	if kind == onQuery {
-		conds = m.query
-	}
-	for i := range conds {
-		if c := &conds[i]; c.kind == kind && c.name == name && c.canIndex() {
-			return c
+func (c *candidate) indexable(name conditionName) *valueCondition {
+	for i := range c.conditions {
+		if cond := &c.conditions[i]; cond.kind == name.kind && cond.name == name.name && cond.canIndex() {
+			return cond
 		}
 	}
 	return nil
@@ -116,20 +109,17 @@ func (m *compiledMatch) indexable(kind conditionKind, name string) *valueConditi
 
 // match merges the tables' candidates by rank.
 func (s *candidateSet) match(r *Request) *candidate {
-	if len(s.tables) == 0 {
+	if s.more == nil {
 		return firstHolding(s.general, r)
 	}
 	var lists [maxTables + 1][]candidate
 	lists[0] = s.general
 	n := 1
-	for i := range s.tables {
-		if l := s.tables[i].lookup(r); len(l) > 0 {
-			lists[n] = l
+	for i := range s.more.tables {
+		if l := s.more.tables[i].lookup(r); l != nil {
+			lists[n] = *l
 			n++
 		}
-	}
-	if n == 1 {
-		return firstHolding(s.general, r)
 	}
 	for {
 		best := -1
@@ -142,7 +132,7 @@ func (s *candidateSet) match(r *Request) *candidate {
 			return nil
 		}
 		c := &lists[best][0]
-		if c.match.holds(r) {
+		if c.holds(r) {
 			return c
 		}
 		lists[best] = lists[best][1:]
@@ -151,23 +141,24 @@ func (s *candidateSet) match(r *Request) *candidate {
 
 func firstHolding(candidates []candidate, r *Request) *candidate {
 	for i := range candidates {
-		if candidates[i].match.holds(r) {
+		if candidates[i].holds(r) {
 			return &candidates[i]
 		}
 	}
 	return nil
 }
 
-func (t *valueTable) lookup(r *Request) []candidate {
+// lookup is the list of the request's value, nil without one.
+func (t *valueTable) lookup(r *Request) *[]candidate {
+	var value []byte
 	switch t.kind {
 	case onModel:
-		return t.values[string(r.Model)]
+		value = r.Model
 	case onHeader:
-		if r.Headers == nil {
-			return nil
+		if r.Headers != nil {
+			value = r.Headers.Value(t.name)
 		}
-		return t.values[string(r.Headers.Value(t.name))]
-	default:
+	case onQuery:
 		raw, ok := queryValue(r.Query, t.name)
 		if !ok {
 			return nil
@@ -177,15 +168,23 @@ func (t *valueTable) lookup(r *Request) []candidate {
 		if !fits {
 			return nil
 		}
-		return t.values[string(decoded[:n])]
+		return t.values.get(decoded[:n])
 	}
+	if value == nil {
+		return nil
+	}
+	return t.values.get(value)
 }
 
 // matchPreflight is match among the candidates with a CORS filter.
 func (s *candidateSet) matchPreflight(r *Request, method []byte) *candidate {
-	for i := range s.cors {
-		if s.cors[i].match.holdsForPreflight(r, method) {
-			return &s.cors[i]
+	candidates := s.general
+	if s.more != nil {
+		candidates = s.more.cors
+	}
+	for i := range candidates {
+		if candidates[i].holdsForPreflight(r, method) {
+			return &candidates[i]
 		}
 	}
 	return nil

@@ -128,20 +128,26 @@ func (l *CompiledListener) servesRulesOf(routes []attachedRoute) bool {
 func (c *compiler) compileSockets() error {
 	s := c.next
 	s.byPort = map[uint16]*Socket{}
+	hostnames := map[uint16]map[string]*CompiledListener{}
 	for _, l := range s.listeners {
 		k := s.byPort[l.Port]
 		if k == nil {
 			k = &Socket{Port: l.Port, TLS: l.TLS}
 			s.byPort[l.Port] = k
 			s.sockets = append(s.sockets, k)
+			hostnames[l.Port] = map[string]*CompiledListener{}
 		}
 		if k.TLS != l.TLS {
 			return refuse(l.Key, "port %d is used with HTTP and HTTPS: listener %s came first", l.Port, k.Listeners[0].Key)
 		}
-		if !k.hosts.put(l.Hostname, l) {
-			return refuse(l.Key, "port %d and hostname %q belong to listener %s already", l.Port, l.Hostname, k.hosts.get(l.Hostname).Key)
+		if taken := hostnames[l.Port][l.Hostname]; taken != nil {
+			return refuse(l.Key, "port %d and hostname %q belong to listener %s already", l.Port, l.Hostname, taken.Key)
 		}
+		hostnames[l.Port][l.Hostname] = l
 		k.Listeners = append(k.Listeners, l)
+	}
+	for _, k := range s.sockets {
+		k.hosts = newHostTable(hostnames[k.Port])
 	}
 	slices.SortFunc(s.sockets, func(a, b *Socket) int { return cmp.Compare(a.Port, b.Port) })
 	return nil

@@ -9,9 +9,8 @@ import (
 // compiledMatch is one Match with everything but its path ready to compare.
 type compiledMatch struct {
 	pathType PathType
-	path     string         // exact path, or prefix without trailing slash
+	path     string         // as written, a prefix without trailing slash
 	regex    *regexp.Regexp // of a regular-expression path
-	rawPath  string         // as written, for the length rule of expressions
 	method   string
 	headers  []valueCondition
 	query    []valueCondition
@@ -35,43 +34,6 @@ type valueCondition struct {
 	// preflight: a CORS preflight carries the field, so the condition holds
 	// for it too.
 	preflight bool
-}
-
-// holds says whether the match's conditions hold; the path was compared before.
-func (m *compiledMatch) holds(r *Request) bool {
-	if m.method != "" && string(r.Method) != m.method {
-		return false
-	}
-	for i := range m.headers {
-		if !m.headers[i].holds(r) {
-			return false
-		}
-	}
-	for i := range m.query {
-		if !m.query[i].holds(r) {
-			return false
-		}
-	}
-	return true
-}
-
-// holdsForPreflight is holds with the announced method and without the
-// conditions that a preflight cannot meet.
-func (m *compiledMatch) holdsForPreflight(r *Request, method []byte) bool {
-	if m.method != "" && string(method) != m.method {
-		return false
-	}
-	for i := range m.headers {
-		if m.headers[i].preflight && !m.headers[i].holds(r) {
-			return false
-		}
-	}
-	for i := range m.query {
-		if !m.query[i].holds(r) {
-			return false
-		}
-	}
-	return true
 }
 
 func (c *valueCondition) holds(r *Request) bool {
@@ -109,7 +71,7 @@ func (c *valueCondition) holdsForQuery(query []byte) bool {
 
 // compileMatch prepares m; the error says what is wrong with it.
 func compileMatch(m *Match) (compiledMatch, error) {
-	c := compiledMatch{pathType: m.PathType, path: m.Path, rawPath: m.Path, method: m.Method}
+	c := compiledMatch{pathType: m.PathType, path: m.Path, method: m.Method}
 	if c.pathType == "" {
 		c.pathType = PathPrefix
 	}

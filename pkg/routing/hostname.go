@@ -12,52 +12,27 @@ import (
 // Cost of a walk: one hash look-up a label of the host; labels in front of the
 // longest wildcard cost nothing, so a host made of dots is as cheap as any.
 type hostTable[T any] struct {
-	exact       map[string]*T
-	wildcards   map[string]*T // by suffix with its dot: ".example.com"
-	any         *T
-	longestWild int
+	exact     index[T]
+	wildcards index[T] // by suffix with its dot: ".example.com"
+	any       *T
 }
 
-// put binds v to hostname; false: the hostname is taken.
-func (t *hostTable[T]) put(hostname string, v *T) bool {
-	switch {
-	case hostname == "":
-		if t.any != nil {
-			return false
+// newHostTable takes what stands under each hostname, "" for every host.
+func newHostTable[T any](byHostname map[string]T) hostTable[T] {
+	var t hostTable[T]
+	exact, wildcards := map[string]T{}, map[string]T{}
+	for hostname, v := range byHostname {
+		switch {
+		case hostname == "":
+			t.any = &v
+		case hostname[0] == '*':
+			wildcards[hostname[1:]] = v
+		default:
+			exact[hostname] = v
 		}
-		t.any = v
-	case strings.HasPrefix(hostname, "*."):
-		suffix := hostname[1:]
-		if t.wildcards[suffix] != nil {
-			return false
-		}
-		if t.wildcards == nil {
-			t.wildcards = map[string]*T{}
-		}
-		t.wildcards[suffix] = v
-		t.longestWild = max(t.longestWild, len(suffix))
-	default:
-		if t.exact[hostname] != nil {
-			return false
-		}
-		if t.exact == nil {
-			t.exact = map[string]*T{}
-		}
-		t.exact[hostname] = v
 	}
-	return true
-}
-
-// get is what was put under exactly hostname.
-func (t *hostTable[T]) get(hostname string) *T {
-	switch {
-	case hostname == "":
-		return t.any
-	case strings.HasPrefix(hostname, "*."):
-		return t.wildcards[hostname[1:]]
-	default:
-		return t.exact[hostname]
-	}
+	t.exact, t.wildcards = newIndex(exact), newIndex(wildcards)
+	return t
 }
 
 // hostWalk is the state of one walk.
@@ -81,16 +56,14 @@ func (w *hostWalk[T]) next() *T {
 	t := w.table
 	if w.at == hostExact {
 		// A wildcard takes at least one label: start behind the first byte.
-		w.at = max(1, len(w.host)-t.longestWild)
-		if t.exact != nil {
-			if v := t.exact[string(w.host)]; v != nil {
-				return v
-			}
+		w.at = max(1, len(w.host)-t.wildcards.longest)
+		if v := t.exact.get(w.host); v != nil {
+			return v
 		}
 	}
 	for w.at != hostDone {
 		dot := -1
-		if t.wildcards != nil && w.at < len(w.host) {
+		if w.at < len(w.host) {
 			dot = bytes.IndexByte(w.host[w.at:], '.')
 		}
 		if dot < 0 {
@@ -99,7 +72,7 @@ func (w *hostWalk[T]) next() *T {
 		}
 		suffix := w.host[w.at+dot:]
 		w.at += dot + 1
-		if v := t.wildcards[string(suffix)]; v != nil {
+		if v := t.wildcards.get(suffix); v != nil {
 			return v
 		}
 	}

@@ -6,11 +6,11 @@ import "slices"
 // slots, so that listeners of later Snapshots share it while their rules'
 // backends change.
 type matchTree struct {
-	hosts hostTable[pathTree]
+	hosts hostTable[pathTable]
 	slots []matchSlot
 }
 
-// matchSlot says which rule a candidate stands for.
+// matchSlot says which rule an entrant stands for.
 type matchSlot struct {
 	route, rule int // positions among the listener's routes, in the route
 	prefix      string
@@ -25,7 +25,7 @@ type attachedRoute struct {
 // newMatchTree compiles the routes of a listener.
 func newMatchTree(routes []attachedRoute) *matchTree {
 	t := &matchTree{}
-	byHost := map[string][]candidate{}
+	byHost := map[string][]entrant{}
 	for ri, a := range routes {
 		hostnames := a.hostnames
 		if len(hostnames) == 0 {
@@ -40,22 +40,20 @@ func newMatchTree(routes []attachedRoute) *matchTree {
 				}
 				t.slots = append(t.slots, slot)
 				for _, h := range hostnames {
-					byHost[h] = append(byHost[h], candidate{
-						match: m, slot: int32(len(t.slots) - 1),
-						route: a.route, rule: rule, order: order,
+					byHost[h] = append(byHost[h], entrant{
+						match: m, route: a.route, rule: rule, order: order,
+						slot: int32(len(t.slots) - 1),
 					})
 				}
 			}
 		}
 	}
-	cors := func(c *candidate) bool { return c.route.rules[c.rule].CORS != nil }
-	for h, cs := range byHost {
-		slices.SortFunc(cs, func(a, b candidate) int { return compareCandidates(&a, &b) })
-		for i := range cs {
-			cs[i].rank = int32(i)
-		}
-		t.hosts.put(h, newPathTree(cs, cors))
+	tables := make(map[string]pathTable, len(byHost))
+	for h, entrants := range byHost {
+		slices.SortFunc(entrants, compareEntrants)
+		tables[h] = newPathTable(newCandidates(entrants))
 	}
+	t.hosts = newHostTable(tables)
 	return t
 }
 

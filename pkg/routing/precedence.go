@@ -5,18 +5,14 @@ import (
 	"strings"
 )
 
-// candidate is one match of one rule of one route, where it competes with the
+// entrant is one match of one rule of one route, where it competes with the
 // others of a hostname.
-type candidate struct {
+type entrant struct {
 	match *compiledMatch
-	// rank is the place in the order of precedence within the hostname: the
-	// lowest rank whose conditions hold wins.
-	rank int32
-	// slot is the index of its MatchedRule in the listener.
-	slot int32
-
-	route       *compiledRoute
-	rule, order int // positions of the rule in the route, of the match in the rule
+	route *compiledRoute
+	rule  int // position in the route
+	order int // position in the rule
+	slot  int32
 }
 
 // The order of path types. Regular expressions, which the Gateway API leaves to
@@ -32,15 +28,15 @@ func pathClass(t PathType) int {
 	}
 }
 
-// compareCandidates orders by precedence, the winner first: exact path, then
+// compareEntrants orders by precedence, the winner first: exact path, then
 // expressions and then prefixes, the longer first, then a method, then most
 // headers, then most query parameters, then the oldest route, then
 // namespace/name, then the first rule.
 // Source: Gateway API, HTTPRouteRule.matches.
-func compareCandidates(a, b *candidate) int {
+func compareEntrants(a, b entrant) int {
 	return cmp.Or(
 		cmp.Compare(pathClass(a.match.pathType), pathClass(b.match.pathType)),
-		cmp.Compare(pathLength(b.match), pathLength(a.match)),
+		cmp.Compare(len(b.match.path), len(a.match.path)),
 		cmp.Compare(methodClass(a.match.method), methodClass(b.match.method)),
 		cmp.Compare(len(b.match.headers), len(a.match.headers)),
 		cmp.Compare(len(b.match.query), len(a.match.query)),
@@ -49,13 +45,6 @@ func compareCandidates(a, b *candidate) int {
 		cmp.Compare(a.rule, b.rule),
 		cmp.Compare(a.order, b.order),
 	)
-}
-
-func pathLength(m *compiledMatch) int {
-	if m.pathType == PathRegex {
-		return len(m.rawPath)
-	}
-	return len(m.path)
 }
 
 func methodClass(method string) int {

@@ -30,7 +30,7 @@ func manyRoutes(n, endpoints int) *Config {
 				{
 					Matches: []Match{{
 						PathType: PathExact, Path: "/v1/chat/completions",
-						Headers: []ValueMatch{{Name: HeaderModelName, Value: fmt.Sprint("name-", i)}},
+						Headers: []ValueMatch{{Name: HeaderModelName, Value: fmt.Sprintf("name-%05d", i)}},
 					}},
 					Backends: backend,
 				},
@@ -57,7 +57,7 @@ func requestsFor(n int) []Request {
 			},
 			Request{
 				Method: []byte("POST"), Host: []byte("api.models.example"),
-				Path: []byte("/v1/chat/completions"), Headers: headers, Model: fmt.Append(nil, "name-", i),
+				Path: []byte("/v1/chat/completions"), Headers: headers, Model: fmt.Appendf(nil, "name-%05d", i),
 			})
 	}
 	return out

@@ -10,7 +10,7 @@ type Socket struct {
 	// Listeners are sorted by Key.
 	Listeners []*CompiledListener
 
-	hosts hostTable[CompiledListener]
+	hosts hostTable[*CompiledListener]
 }
 
 // Listener is the listener with the most specific hostname for host (lower-case,
@@ -20,7 +20,10 @@ type Socket struct {
 // Cost: O(labels of host), no allocation.
 func (k *Socket) Listener(host []byte) *CompiledListener {
 	w := k.hosts.walk(host)
-	return w.next()
+	if l := w.next(); l != nil {
+		return *l
+	}
+	return nil
 }
 
 // CompiledListener is a Gateway listener with the rules that it serves.
