@@ -53,6 +53,9 @@ type compiler struct {
 	registry *Registry
 	next     *Snapshot
 	enc      encoder
+	// sameModels: the backends are those of prev but for their endpoints, so
+	// that every model name means what it meant.
+	sameModels bool
 }
 
 // shelf finds previous parts by key, in one pass over two sorted lists.

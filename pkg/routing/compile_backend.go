@@ -12,6 +12,7 @@ func (c *compiler) compileBackends() error {
 	}
 	old := shelf[CompiledBackend]{c.prev.backends, func(b *CompiledBackend) string { return b.Key }}
 	c.next.byKey = make(map[string]*CompiledBackend, len(c.cfg.Backends))
+	c.sameModels = len(c.cfg.Backends) == len(c.prev.backends)
 	before := ""
 	for i := range c.cfg.Backends {
 		b := &c.cfg.Backends[i]
@@ -23,6 +24,7 @@ func (c *compiler) compileBackends() error {
 		c.enc.backend(b)
 		sum := c.enc.sum()
 		was := old.take(b.Key)
+		c.sameModels = c.sameModels && was != nil && was.digest == sum
 		endpoints := lists[b.Endpoints]
 		if b.Endpoints != "" && endpoints == nil {
 			return refuse(b.Key, "it names the endpoint list %s, which the Config does not hold", b.Endpoints)

@@ -75,19 +75,24 @@ func (c *compiler) compileListener(l *Listener, routes []attachedRoute, certific
 		e.digest(a.route.digest)
 	}
 	out.digest = e.sum()
-	if was != nil && was.digest == out.digest {
-		if was.servesRulesOf(routes) {
-			return was, nil
-		}
-		out.tree = was.tree
-	} else {
+	sameContent := was != nil && was.digest == out.digest
+	switch {
+	case !sameContent:
 		out.tree = newMatchTree(routes)
+	case was.servesRulesOf(routes):
+		return was, nil
+	default:
+		out.tree = was.tree
 	}
 	out.matched = make([]MatchedRule, len(out.tree.slots))
 	for i, s := range out.tree.slots {
 		out.matched[i] = MatchedRule{Rule: routes[s.route].route.rules[s.rule], Prefix: s.prefix}
 	}
-	out.bindModels(routes)
+	if sameContent && c.sameModels {
+		out.NeedsModel, out.aliases = was.NeedsModel, was.aliases
+	} else {
+		out.bindModels(routes)
+	}
 	return out, nil
 }
 

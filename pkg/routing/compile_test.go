@@ -164,6 +164,30 @@ func TestCompileSharesWhatIsUnchanged(t *testing.T) {
 	}
 }
 
+// A Model's new alias takes effect although no route changed.
+func TestCompileFollowsAliases(t *testing.T) {
+	cfg := fullConfig(t)
+	cfg.Backends[1].Aliases = []string{"old"}
+	reg := NewRegistry(Hooks{})
+	first := mustCompile(t, cfg, testOptions(), nil, reg)
+	changed := *cfg
+	changed.Backends = append([]Backend(nil), cfg.Backends...)
+	changed.Backends[1].Aliases = []string{"new"}
+	next := mustCompile(t, &changed, testOptions(), first, reg)
+	resolve := func(s *Snapshot, model string) string {
+		return string(s.Socket(443).Listener(nil).ResolveModel([]byte(model)))
+	}
+	if resolve(first, "old") != "m" || resolve(first, "new") != "new" {
+		t.Error("the first snapshot does not know its alias")
+	}
+	if resolve(next, "old") != "old" || resolve(next, "new") != "m" {
+		t.Error("the second snapshot does not know the new alias")
+	}
+	if first.Socket(443).Listener(nil).tree != next.Socket(443).Listener(nil).tree {
+		t.Error("the match tree was built again")
+	}
+}
+
 func TestCompileSharesRingWhenOnlyUIDsChange(t *testing.T) {
 	cfg := fullConfig(t)
 	reg := NewRegistry(Hooks{})
