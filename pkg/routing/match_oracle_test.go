@@ -3,6 +3,7 @@ package routing
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -14,6 +15,9 @@ type chooser struct{ next func(n int) int }
 func (c chooser) of(words ...string) string { return words[c.next(len(words))] }
 
 func (c chooser) path() string {
+	if c.next(40) == 39 {
+		return "/" + strings.Repeat("a/", 1+c.next(200))
+	}
 	p := ""
 	for range c.next(4) {
 		p += "/" + c.of("a", "b", "ab", "v1", "chat", "")
@@ -94,6 +98,9 @@ func (c chooser) request() *naiveRequest {
 	r := &naiveRequest{
 		method: c.of("GET", "POST", "PUT"), host: c.host(), path: exactPath(c.path()),
 		headers: fields{}, model: c.of("", "1", "2", "three", "a b"),
+	}
+	if c.next(30) == 29 {
+		r.path = c.of("*", "a")
 	}
 	for range c.next(3) {
 		r.headers[CanonicalHeaderName(c.of("X-Tenant", "X-Beta", "Origin"))] = c.of("1", "2", "three", "a b", "")

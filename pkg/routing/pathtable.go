@@ -85,6 +85,9 @@ func setsByPath(byPath map[string][]candidate) index[candidateSet] {
 // long, and that prefix's length; nil without one.
 func (t *pathIndexes) prefixSet(path []byte, n int) (*candidateSet, int) {
 	for ; n >= 0; n = nextPrefix(path, n) {
+		if n == 0 && len(path) > 0 && path[0] != '/' {
+			break // "*" has no segments
+		}
 		if n/64 < len(t.lengths) && t.lengths[n/64]&(1<<(n%64)) != 0 {
 			if s := t.prefixes.get(path[:n]); s != nil {
 				return s, n
