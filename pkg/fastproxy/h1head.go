@@ -27,6 +27,7 @@ const (
 // frame it, then Date where h has none, then framing and connection.
 // A field that could split the head is left out.
 func appendHead(dst []byte, h *fasthttp.ResponseHeader, f headFraming) []byte {
+	h.SetNoDefaultContentType(true) // Reset forgets it
 	dst = appendStatusLine(dst, h.StatusCode(), h.StatusMessage())
 	dated := false
 	for name, value := range h.All() {
@@ -75,10 +76,11 @@ func appendHead(dst []byte, h *fasthttp.ResponseHeader, f headFraming) []byte {
 
 // appendInterim appends an informational answer's head.
 func appendInterim(dst []byte, h *fasthttp.ResponseHeader) []byte {
+	h.SetNoDefaultContentType(true)
 	dst = appendStatusLine(dst, h.StatusCode(), h.StatusMessage())
 	for name, value := range h.All() {
 		switch string(name) {
-		case "Content-Length", "Transfer-Encoding", "Connection", "Content-Type":
+		case "Content-Length", "Transfer-Encoding", "Connection":
 			continue
 		}
 		if isToken(name) && fieldValueOK(value) {

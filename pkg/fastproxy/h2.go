@@ -264,6 +264,7 @@ func (s *h2stream) sendStream(x *exchange) bool {
 // copyHead copies the answer's fields; what belongs to one hop of HTTP/1.1 has
 // no place in HTTP/2.
 func (s *h2stream) copyHead(h *fasthttp.ResponseHeader) {
+	h.SetNoDefaultContentType(true) // Reset forgets it
 	header := s.w.Header()
 	for name, value := range h.All() {
 		switch string(name) {

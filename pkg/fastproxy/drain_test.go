@@ -1,0 +1,220 @@
+package fastproxy
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// TestDrain holds what becomes of connections of every kind: none loses an
+// answer, all are gone when drain returns.
+func TestDrain(t *testing.T) {
+	finish := make(chan struct{})
+	begun := make(chan struct{}, 10)
+	tc := &testCore{
+		answer: func(x *exchange) {
+			x.resp.header.SetStatusCode(200)
+			switch string(x.req.path) {
+			case "/active":
+				begun <- struct{}{}
+				<-finish
+				x.resp.body = []byte("answer")
+			case "/stream":
+				x.resp.stream, x.resp.length = true, -1
+			case "/tunnel":
+				x.resp.header.SetStatusCode(101)
+				x.tunnel = true
+			}
+		},
+		stream: func(_ *exchange, w flushWriter) (int64, error) {
+			_, _ = io.WriteString(w, "first ")
+			_ = w.Flush()
+			begun <- struct{}{}
+			<-finish
+			_, err := io.WriteString(w, "last")
+			return 10, err
+		},
+		tunnel: func(_ *exchange, c net.Conn, _ []byte) { begun <- struct{}{}; _, _ = io.Copy(c, c) },
+	}
+	f, addr := testFront(t, tc, nil)
+	open := func(path string) (*net.TCPConn, *bufio.Reader) {
+		c := dialFront(t, addr)
+		extra := ""
+		if path == "/tunnel" {
+			extra = "Connection: Upgrade\r\nUpgrade: x\r\n"
+		}
+		sendRaw(t, c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n"+extra+"\r\n")
+		return c, bufio.NewReader(c)
+	}
+	fresh := dialFront(t, addr)
+	idle, idleReader := open("/")
+	readAnswer(t, idleReader, "GET")
+	used, usedReader := open("/")
+	readAnswer(t, usedReader, "GET")
+	_, active := open("/active")
+	_, stream := open("/stream")
+	tunnel, tunnelReader := open("/tunnel")
+	h2 := h2cClient(t)
+	h2answer := make(chan string, 2)
+	for _, path := range []string{"/active", "/stream"} {
+		go func() {
+			resp, err := h2.Get("http://" + addr + path)
+			if err != nil {
+				h2answer <- err.Error()
+				return
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			if err != nil {
+				b = []byte(err.Error())
+			}
+			h2answer <- string(b)
+		}()
+	}
+	for range 5 {
+		<-begun
+	}
+	drained := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	go func() { drained <- f.drain(ctx) }()
+	waitUntil(t, "no new connections", func() bool {
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	// A request that comes on an idle connection right away is still answered.
+	sendRaw(t, used, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, _ := readAnswer(t, usedReader, "GET"); !resp.Close {
+		t.Error("an answer during the drain does not end its connection")
+	}
+	for name, c := range map[string]net.Conn{"new": fresh, "idle": idle} {
+		if b, err := io.ReadAll(c); len(b) != 0 || err != nil {
+			t.Errorf("%s: %q %v, want a quiet end", name, b, err)
+		}
+	}
+	select {
+	case err := <-drained:
+		t.Fatalf("drain returned while exchanges run: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(finish)
+	if resp, body := readAnswer(t, active, "GET"); body != "answer" || !resp.Close {
+		t.Errorf("active: %q, close %v", body, resp.Close)
+	}
+	if _, body := readAnswer(t, stream, "GET"); body != "first last" {
+		t.Errorf("stream: %q", body)
+	}
+	for range 2 {
+		if got := <-h2answer; got != "answer" && got != "first last" {
+			t.Errorf("h2: %q", got)
+		}
+	}
+	if resp, err := http.ReadResponse(tunnelReader, nil); err != nil || resp.StatusCode != 101 {
+		t.Fatalf("%v %v", resp, err)
+	}
+	sendRaw(t, tunnel, "through")
+	_ = tunnel.CloseWrite()
+	if b, err := io.ReadAll(tunnelReader); string(b) != "through" || err != nil {
+		t.Errorf("tunnel: %q %v", b, err)
+	}
+	if err := <-drained; err != nil {
+		t.Errorf("drain: %v", err)
+	}
+}
+
+// TestDrainCuts holds that what runs for too long is cut, counted and finished.
+func TestDrainCuts(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	tc := &testCore{answer: func(x *exchange) {
+		begun <- struct{}{}
+		for !x.slot.gone.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		x.resp.header.SetStatusCode(200)
+	}}
+	f, addr := testFront(t, tc, nil)
+	c := dialFront(t, addr)
+	sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-begun
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := f.drain(ctx); err == nil || !strings.Contains(err.Error(), "1 connections") {
+		t.Errorf("drain: %v", err)
+	}
+}
+
+// TestApplyPorts holds that ports come and go while the others stay.
+func TestApplyPorts(t *testing.T) {
+	tc := &testCore{answer: fixedCore("ok")}
+	f, addr := testFront(t, tc, nil)
+	c := dialFront(t, addr)
+	br := bufio.NewReader(c)
+	get := func() *http.Response {
+		t.Helper()
+		sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		resp, _ := readAnswer(t, br, "GET")
+		return resp
+	}
+	get()
+	other := &routing.Socket{Port: uint16(freeFrontPort(t) - f.portOffset)}
+	first := &routing.Socket{Port: testPort}
+	if err := f.apply([]*routing.Socket{first, other}); err != nil {
+		t.Fatal(err)
+	}
+	if f.addr(testPort).String() != addr {
+		t.Error("the port that stays was bound anew")
+	}
+	if got := exchangeRaw(t, f.addr(other.Port).String(), "GET / HTTP/1.0\r\n\r\n"); statusOf(got) != "200" {
+		t.Errorf("new port: %q", got)
+	}
+	get()
+	taken := f.addr(other.Port).String()
+	if err := f.apply([]*routing.Socket{other}); err != nil {
+		t.Fatal(err)
+	}
+	if resp := get(); !resp.Close {
+		t.Error("the answer on a removed port does not end its connection")
+	}
+	if _, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+		t.Error("the removed port still accepts")
+	}
+	// A port that somebody else has: an error that names it, the others serve.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	busy := &routing.Socket{Port: uint16(l.Addr().(*net.TCPAddr).Port - f.portOffset)}
+	err = f.apply([]*routing.Socket{busy, other})
+	if err == nil || !strings.Contains(err.Error(), "cannot listen on port") || !strings.Contains(err.Error(), "free the port") {
+		t.Errorf("busy port: %v", err)
+	}
+	if got := exchangeRaw(t, taken, "GET / HTTP/1.0\r\n\r\n"); statusOf(got) != "200" {
+		t.Errorf("the other port: %q", got)
+	}
+}
+
+func TestConnectionAge(t *testing.T) {
+	_, addr := testFront(t, &testCore{answer: fixedCore("ok")}, func(o *Options) { o.Limits.ConnectionAge = 100 * time.Millisecond })
+	c := dialFront(t, addr)
+	br := bufio.NewReader(c)
+	sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, _ := readAnswer(t, br, "GET"); resp.Close {
+		t.Error("a young connection ends")
+	}
+	time.Sleep(120 * time.Millisecond)
+	sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, _ := readAnswer(t, br, "GET"); !resp.Close {
+		t.Error("an old connection stays")
+	}
+}
