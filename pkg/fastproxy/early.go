@@ -136,7 +136,7 @@ func (p *upload) allInFirst() bool { return p.rest == nil && p.stream == nil }
 func (p *upload) repeatable() bool { return p.stream == nil }
 
 // start sends the rest on conn beside the reading, which has no time to the
-// first byte until the sending has ended.
+// first byte until the sending has ended and has set it.
 func (p *upload) start(conn *upstreamConn, firstByte int64) {
 	if p.finished == nil {
 		p.finished = make(chan struct{}, 1)
@@ -176,7 +176,7 @@ func (p *upload) stop() error {
 	}
 	p.running = false
 	p.conn.up = nil
-	p.conn.armed = 0 // run has set the deadline
+	p.conn.armed = 0 // run may have set the deadline
 	return p.err
 }
 
@@ -199,7 +199,9 @@ func (p *upload) run() {
 			p.fail(errBadBody)
 		}
 		p.doneAt.Store(monotonic())
-		p.conn.tcp.SetReadDeadline(longAgo) // the reading looks at the time anew
+		if until := p.firstByteUntil(); until != 0 {
+			p.conn.tcp.SetReadDeadline(started.Add(time.Duration(until)))
+		}
 		p.finished <- struct{}{}
 	}()
 	if p.rest != nil {

@@ -20,6 +20,7 @@ type transceiver struct {
 	err   error
 	sent  bool
 	quiet bool
+	some  [16]byte // what usable reads
 }
 
 func (u *upstreamConn) prepare() {
@@ -108,8 +109,7 @@ func (u *upstreamConn) pending(fd uintptr) bool {
 // usable tells whether the endpoint has neither closed the unused connection
 // nor sent anything on it.
 func (u *upstreamConn) usable() bool {
-	var some [16]byte
-	u.in = some[:]
+	u.in = u.some[:]
 	err := u.raw.Control(u.probe)
 	u.in = nil
 	return err == nil && u.quiet

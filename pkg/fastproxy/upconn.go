@@ -147,8 +147,8 @@ func (u *upstreamConn) Read(p []byte) (int, error) {
 	for {
 		u.arm()
 		if u.up != nil && u.up.over() {
-			// The time for the first byte begins now.
-			u.until = u.up.firstByteUntil()
+			// The time for the first byte has begun.
+			u.until, u.armed = u.up.firstByteUntil(), 0
 			u.up = nil
 			continue
 		}
