@@ -44,7 +44,7 @@ ready() {
 
 for n in 1 2 3; do
 	echo "==> engine-$n on 127.0.0.$n:18000"
-	bin/enginesim --address "127.0.0.$n:18000" --name "engine-$n" >"$logs/engine-$n" 2>&1 &
+	bin/enginesim --listen "127.0.0.$n:18000" --name "engine-$n" --time-scale 0.1 >"$logs/engine-$n" 2>&1 &
 	pids+=($!)
 done
 for n in 1 2 3; do ready "${pids[n - 1]}" "127.0.0.$n" 18000 /v1/models "$logs/engine-$n"; done
