@@ -101,7 +101,7 @@ func TestParseJSONTakesPart(t *testing.T) {
 	// Nesting.
 	invalid(nested(maxNesting+1, "[", "]"))
 	invalid(nested(maxNesting+1, `{"a":`, "}"))
-	invalid(strings.Repeat(`{"messages":[`, 1<<20))
+	invalid(strings.Repeat(`{"messages":[`, 1<<14))
 	invalid(`{"messages":` + strings.Repeat("[", maxNesting) + strings.Repeat("]", maxNesting) + `}`)
 	valid(`{"messages":` + strings.Repeat("[", maxNesting-1) + strings.Repeat("]", maxNesting-1) + `}`)
 	valid(`{"input":[{"content":` + strings.Repeat("[", maxNesting-3) + strings.Repeat("]", maxNesting-3) + `}]}`)
@@ -193,6 +193,7 @@ func TestModel(t *testing.T) {
 	has(`{"model":"\uD83D\uDE00"}`, "😀")
 	has(`{"model":"\ud83d"}`, "\uFFFD")
 	has(`{"model":"\ude00\ud83d"}`, "\uFFFD\uFFFD")
+	has(`{"model":"\ude00\ude00"}`, "\uFFFD\uFFFD")
 	has(`{"model":"\ud83dx"}`, "\uFFFDx")
 	has(`{"model":"\ud83d\u0041"}`, "\uFFFDA")
 	has(`{"model":"\ud83d\ud83d\ude00"}`, "\uFFFD😀")

@@ -3,27 +3,40 @@ package routing
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
 
 // proseBody returns a chat request whose messages hold about size bytes of text
-// like that of coding agents: lines, quotes, some characters beyond ASCII.
+// like that of coding agents: lines of random words with line breaks, quotes
+// and now and then characters beyond ASCII.
 func proseBody(size int, modelFirst bool) []byte {
-	const line = `The gateway reads \"model\" from the body and picks a replica by its key.\n    if err != nil { return err }\n`
-	const umlaut = `Größe und Übermaß – naïve façade.\n`
+	r := rand.New(rand.NewPCG(3, 4))
+	words := strings.Fields(`the gateway reads \"model\" from body and picks a replica by its key if err != nil { return err } ` +
+		`func main() naïve – façade: configuration, Größe \\d+ streaming x := y[i] // see https://example.org/issues/42`)
+	text := func(b *bytes.Buffer, n int) {
+		for end := b.Len() + n; b.Len() < end; {
+			b.WriteString(words[r.IntN(len(words))])
+			if r.IntN(12) == 0 {
+				b.WriteString(`\n    `)
+			} else {
+				b.WriteByte(' ')
+			}
+		}
+	}
 	var b bytes.Buffer
 	b.WriteString(`{`)
 	if modelFirst {
 		b.WriteString(`"model":"llama-3",`)
 	}
 	b.WriteString(`"messages":[{"role":"system","content":"You are an expert Python developer. `)
-	b.WriteString(strings.Repeat(line, 1+size/4/len(line)))
+	text(&b, size/4)
 	b.WriteString(`"}`)
-	for i := 0; b.Len() < size-200; i++ {
-		text := strings.Repeat(line, min(8, 1+(size-b.Len())/2/len(line))) + umlaut
-		role := []string{"user", "assistant"}[i%2]
-		fmt.Fprintf(&b, `,{"role":"%s","content":"%s"}`, role, text)
+	for i := 0; b.Len() < size-150; i++ {
+		fmt.Fprintf(&b, `,{"role":"%s","content":"`, []string{"user", "assistant"}[i%2])
+		text(&b, min(size-b.Len(), 200+r.IntN(2000)))
+		b.WriteString(`"}`)
 	}
 	b.WriteString(`],"temperature":0.7,"stream":true`)
 	if !modelFirst {

@@ -63,7 +63,7 @@ func (m *bodyMaker) string(s string, dirty bool) {
 			m.b.WriteRune(r)
 		}
 		if dirty && m.chance(often) {
-			m.b.WriteString(oneOf(m, `\ud83d`, `\udc00`, `\x`, `\u12`, `\uD8`, `\é`, `\U0041`, "\xED\xA0\x80", `\ud83d\u0041`, `\ud83d\ud83d\ude00`, `\'`, `\0`))
+			m.b.WriteString(oneOf(m, `\ud83d`, `\udc00`, `\udc00\udc00`, `\x`, `\u12`, `\uD8`, `\é`, `\U0041`, "\xED\xA0\x80", `\ud83d\u0041`, `\ud83d\ud83d\ude00`, `\'`, `\0`))
 		}
 	}
 	m.b.WriteByte('"')

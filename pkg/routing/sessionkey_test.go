@@ -84,6 +84,11 @@ func TestSessionKeySource(t *testing.T) {
 	f(nil, `{"prompt":[1,2,3]}`, SourceSessionMessages)
 	// Chains kept in the engine have rows 1 to 5 only.
 	f(nil, `{"previous_response_id":"r","input":"Hello"}`, SourceNone)
+	escaped := ""
+	for _, c := range "previous_response_id" { // the longest name, spelled as long as can be
+		escaped += fmt.Sprintf(`\u%04x`, c)
+	}
+	f(nil, `{"`+escaped+`":"r","input":"Hello"}`, SourceNone)
 	f(nil, `{"previous_response_id":null,"input":"Hello"}`, SourceSessionMessages)
 	f(nil, `{"previous_response_id":"","input":"Hello"}`, SourceSessionMessages)
 	f(nil, `{"previous_response_id":"r","input":"Hello","session_id":"s"}`, SourceSessionBody)
