@@ -4,7 +4,7 @@ import "bytes"
 
 const (
 	// maxSizeLine bounds one chunk-size line, extensions included.
-	maxSizeLine = 4 << 10
+	maxSizeLine = 4000
 	// chunkOverhead is how many bytes beside the payload a body may have spent
 	// at any time: this much, and for each chunk 16 bytes and twice its size.
 	chunkOverhead = 16 << 10
