@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -35,9 +36,11 @@ func completeService(s *corev1.Service, v *validator) {
 		if len(s.Spec.Ports) > 1 && p.Name == "" {
 			v.refuse(field+".name", "missing: a Service with several ports names them")
 		}
+		if p.Name != "" && slices.Contains(names, p.Name) {
+			v.refuse(field+".name", "port %s exists already: choose another name", p.Name)
+		}
 		names = append(names, p.Name)
 	}
-	unique(v, "spec.ports", names)
 }
 
 // completeEndpointSlice takes loopback addresses, which an API server refuses:

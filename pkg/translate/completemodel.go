@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"regexp"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
 
@@ -23,9 +21,7 @@ func completeModel(m *v1alpha2.Model, v *validator) {
 		v.pattern("spec.source", spec.Source, sourceURL, "write a URL with a scheme, such as ollama://llama3:8b or HF://Qwen/Qwen3-8B")
 	}
 	if spec.ServiceName != "" {
-		if problems := validation.IsDNS1123Label(spec.ServiceName); len(problems) > 0 {
-			v.refuse("spec.serviceName", "%q: %s", spec.ServiceName, problems[0])
-		}
+		v.label("spec.serviceName", spec.ServiceName)
 	}
 	if spec.Port != 0 {
 		v.port("spec.port", spec.Port)

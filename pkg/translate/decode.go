@@ -117,7 +117,11 @@ func (d *Decoder) addJSON(problem Problem, doc document, raw []byte) []Problem {
 		Items             []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &meta); err != nil {
-		problem.Message = "not a Kubernetes object, which is a mapping with apiVersion, kind and metadata: " + describeTypeError(err)
+		f := doc.describeDecodeError(err)
+		if f.field == "" {
+			f.message = "not a Kubernetes object: write a mapping with apiVersion, kind and metadata"
+		}
+		problem.Line, problem.Field, problem.Message = doc.lineOf(f.field), f.field, f.message
 		return []Problem{problem}
 	}
 	if meta.APIVersion == "v1" && meta.Kind == "List" {
@@ -211,11 +215,7 @@ func listKinds() string {
 func unmarshalStrict(doc document, raw []byte, into any) []finding {
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	if err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return []finding{{field: doc.typeErrorField(wrong), message: describeTypeError(err)}}
-		}
-		return []finding{{message: strings.TrimPrefix(err.Error(), "json: ") + ": correct the value"}}
+		return []finding{doc.describeDecodeError(err)}
 	}
 	var found []finding
 	for _, e := range strict {
@@ -232,22 +232,27 @@ func unmarshalStrict(doc document, raw []byte, into any) []finding {
 	return found
 }
 
-var yamlErrorLine = regexp.MustCompile(`line (\d+)`)
+var (
+	yamlErrorLine  = regexp.MustCompile(`line (\d+)`)
+	yamlErrorValue = regexp.MustCompile("`[^`]*`")
+)
 
 // syntaxError places a YAML error in the file: its lines count from the
-// document's first one.
+// document's first one. Values that it quotes are left out, since they may be
+// secret.
 func (d document) syntaxError(err error) (line int, message string) {
+	line = d.line
 	message = strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	message = strings.TrimPrefix(message, "yaml: ")
-	line = d.line
-	shift := func(s string) string {
-		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line "))
-		return fmt.Sprintf("line %d", n+d.line-1)
-	}
+	message = strings.Join(strings.Fields(strings.TrimPrefix(message, "unmarshal errors:")), " ")
+	message = yamlErrorValue.ReplaceAllLiteralString(message, "a value")
 	if m := yamlErrorLine.FindStringSubmatch(message); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		line = n + d.line - 1
 	}
-	message = yamlErrorLine.ReplaceAllStringFunc(message, shift)
-	return line, "not valid YAML: " + strings.ReplaceAll(message, "\n", " ") + ": correct the syntax"
+	message = yamlErrorLine.ReplaceAllStringFunc(message, func(s string) string {
+		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line "))
+		return fmt.Sprintf("line %d", n+d.line-1)
+	})
+	return line, "not valid YAML: " + message + ": correct the syntax"
 }

@@ -75,9 +75,13 @@ func TestGoldens(t *testing.T) {
 }
 
 func goldens(t testing.TB) []string {
-	paths, err := filepath.Glob("testdata/*/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no goldens found: %v", err)
+	var paths []string
+	for _, dir := range []string{"cases", "conformance"} {
+		found, err := filepath.Glob(filepath.Join("testdata", dir, "*.txtar"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no goldens found in %s: %v", dir, err)
+		}
+		paths = append(paths, found...)
 	}
 	return paths
 }

@@ -50,6 +50,9 @@ func (b *ruleBuilder) addMatch(list []routing.ValueMatch, kind, name, value, fie
 	if slices.ContainsFunc(list, func(m routing.ValueMatch) bool { return same(m.Name, name) }) {
 		return list
 	}
+	if !headerName.MatchString(name) {
+		b.refuse(field+".name", "%q is no name: use letters, digits and '-'", name)
+	}
 	switch routing.ValueType(kind) {
 	case routing.ValueExact:
 	case routing.ValueRegex:

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// describeTypeError says what stands where something else belongs.
-func describeTypeError(err error) string {
+// describeDecodeError says what stands where something else belongs.
+func (d document) describeDecodeError(err error) finding {
 	var wrong *json.UnmarshalTypeError
-	if !errors.As(err, &wrong) {
-		return err.Error()
+	var base64Error base64.CorruptInputError
+	switch {
+	case errors.As(err, &base64Error):
+		return finding{field: "data", message: "a value is not base64: encode it, or move it to stringData"}
+	case !errors.As(err, &wrong):
+		return finding{message: strings.TrimPrefix(err.Error(), "json: ") + ": correct the value"}
 	}
 	got, _, _ := strings.Cut(wrong.Value, " ")
 	want := jsonTypeName(wrong.Type.Kind().String())
@@ -23,7 +28,10 @@ func describeTypeError(err error) string {
 	if want == "string" && (got == "bool" || got == "number") {
 		remedy = "put the value in quotes"
 	}
-	return fmt.Sprintf("a %s cannot stand here, where a %s belongs: %s", yamlTypeName(got), want, remedy)
+	return finding{
+		field:   d.typeErrorField(wrong),
+		message: fmt.Sprintf("a %s cannot stand here, where a %s belongs: %s", yamlTypeName(got), want, remedy),
+	}
 }
 
 // jsonTypeName names what a Go kind is decoded from.

@@ -22,12 +22,10 @@ func (v *validator) metadata(o metav1.Object, kind decodableKind) {
 	if o.GetName() == "" {
 		v.refuse("metadata.name", "missing: name the object")
 	} else if problems := kind.checkName(o.GetName()); len(problems) > 0 {
-		v.refuse("metadata.name", "%q: %s", o.GetName(), problems[0])
+		v.refuse("metadata.name", "%q cannot be the name of a %s: use lower-case letters, digits and '-'", o.GetName(), kind.gvk.Kind)
 	}
 	if ns := o.GetNamespace(); ns != "" {
-		if problems := validation.IsDNS1123Label(ns); len(problems) > 0 {
-			v.refuse("metadata.namespace", "%q: %s", ns, problems[0])
-		}
+		namespace(v, "metadata.namespace", &ns)
 	}
 	for key, value := range o.GetLabels() {
 		if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(problems) > 0 {
@@ -52,15 +50,20 @@ func namespace[T ~string](v *validator, field string, value *T) {
 	if value == nil {
 		return
 	}
-	if problems := validation.IsDNS1123Label(string(*value)); len(problems) > 0 {
-		v.refuse(field, "%q: %s", *value, problems[0])
+	v.label(field, string(*value))
+}
+
+// label checks a name that is a DNS label.
+func (v *validator) label(field, value string) {
+	if len(validation.IsDNS1123Label(value)) > 0 {
+		v.refuse(field, "%q is no such name: use at most 63 lower-case letters, digits and '-'", value)
 	}
 }
 
 // sectionName checks the name of a listener or rule.
 func (v *validator) sectionName(field, value string) {
-	if problems := validation.IsDNS1123Subdomain(value); len(problems) > 0 {
-		v.refuse(field, "%q: %s", value, problems[0])
+	if len(validation.IsDNS1123Subdomain(value)) > 0 {
+		v.refuse(field, "%q is no such name: use lower-case letters, digits, '-' and '.'", value)
 	}
 }
 
