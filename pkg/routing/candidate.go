@@ -5,13 +5,11 @@ import (
 	"regexp"
 )
 
-// candidate is an entrant as it is compared with requests, everything it needs
-// in one place.
+// candidate is an entrant as it is compared with requests. It fits a cache line.
 type candidate struct {
-	path       string // exact path, or prefix without trailing slash
-	regex      *regexp.Regexp
-	method     string // "" for any
-	conditions []valueCondition
+	path   string // exact path, or prefix without trailing slash
+	method string // "" for any
+	more   *candidateConditions
 	// rank is the place in the order of precedence within the hostname: the
 	// lowest rank that holds wins.
 	rank int32
@@ -21,6 +19,12 @@ type candidate struct {
 	cors  bool // its rule has a CORS filter
 }
 
+// candidateConditions are what most candidates do without; nil stands for none.
+type candidateConditions struct {
+	regex  *regexp.Regexp // of the path; nil: the path is no expression
+	values []valueCondition
+}
+
 // newCandidates turns the entrants of one hostname, sorted by precedence, into
 // candidates.
 func newCandidates(entrants []entrant) []candidate {
@@ -28,12 +32,13 @@ func newCandidates(entrants []entrant) []candidate {
 	for i, e := range entrants {
 		m := e.match
 		out[i] = candidate{
-			path: m.path, regex: m.regex, method: sharedMethod(m.method),
+			path: m.path, method: sharedMethod(m.method),
 			rank: int32(i), slot: e.slot, exact: m.pathType == PathExact,
 			cors: e.route.rules[e.rule].CORS != nil,
 		}
-		if n := len(m.headers) + len(m.query); n > 0 {
-			out[i].conditions = append(append(make([]valueCondition, 0, n), m.headers...), m.query...)
+		if n := len(m.headers) + len(m.query); n > 0 || m.regex != nil {
+			values := append(append(make([]valueCondition, 0, n), m.headers...), m.query...)
+			out[i].more = &candidateConditions{m.regex, values}
 		}
 	}
 	return out
@@ -50,11 +55,21 @@ func sharedMethod(method string) string {
 	return method
 }
 
+func (c *candidate) isExpression() bool { return c.more != nil && c.more.regex != nil }
+
+// values are the conditions on headers, model and query.
+func (c *candidate) values() []valueCondition {
+	if c.more == nil {
+		return nil
+	}
+	return c.more.values
+}
+
 // onPath says whether the candidate's path is path's.
 func (c *candidate) onPath(path []byte) bool {
 	switch {
-	case c.regex != nil:
-		return c.regex.Match(path)
+	case c.isExpression():
+		return c.more.regex.Match(path)
 	case c.exact:
 		return c.path == string(path)
 	default:
@@ -68,8 +83,9 @@ func (c *candidate) holds(r *Request) bool {
 	if c.method != "" && string(r.Method) != c.method {
 		return false
 	}
-	for i := range c.conditions {
-		if !c.conditions[i].holds(r) {
+	values := c.values()
+	for i := range values {
+		if !values[i].holds(r) {
 			return false
 		}
 	}
@@ -82,23 +98,27 @@ func (c *candidate) holdsForPreflight(r *Request, method []byte) bool {
 	if !c.cors || c.method != "" && string(method) != c.method {
 		return false
 	}
-	for i := range c.conditions {
-		if cond := &c.conditions[i]; (cond.preflight || cond.kind == onQuery) && !cond.holds(r) {
+	values := c.values()
+	for i := range values {
+		if cond := &values[i]; (cond.preflight || cond.kind == onQuery) && !cond.holds(r) {
 			return false
 		}
 	}
 	return true
 }
 
-// without is the candidate with all conditions but one.
+// without is the candidate with all conditions but one. It is no expression.
 func (c candidate) without(skip *valueCondition) candidate {
-	var rest []valueCondition
-	for i := range c.conditions {
-		if &c.conditions[i] != skip {
-			rest = append(rest, c.conditions[i])
+	values := c.values()
+	c.more = nil
+	if len(values) > 1 {
+		c.more = &candidateConditions{}
+		for i := range values {
+			if &values[i] != skip {
+				c.more.values = append(c.more.values, values[i])
+			}
 		}
 	}
-	c.conditions = rest
 	return c
 }
 

@@ -80,8 +80,9 @@ func newCandidateSet(candidates []candidate) candidateSet {
 func commonestCondition(candidates []candidate) (best conditionName, count int) {
 	counts := map[conditionName]int{}
 	for i := range candidates {
-		for j := range candidates[i].conditions {
-			if c := &candidates[i].conditions[j]; c.canIndex() {
+		values := candidates[i].values()
+		for j := range values {
+			if c := &values[j]; c.canIndex() {
 				counts[conditionName{c.kind, c.name}]++
 			}
 		}
@@ -99,8 +100,9 @@ func (c *valueCondition) canIndex() bool {
 }
 
 func (c *candidate) indexable(name conditionName) *valueCondition {
-	for i := range c.conditions {
-		if cond := &c.conditions[i]; cond.kind == name.kind && cond.name == name.name && cond.canIndex() {
+	values := c.values()
+	for i := range values {
+		if cond := &values[i]; cond.kind == name.kind && cond.name == name.name && cond.canIndex() {
 			return cond
 		}
 	}

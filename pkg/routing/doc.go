@@ -25,6 +25,14 @@
 // A Lease gives back exactly what Decide and Start took: with no exchange in
 // flight every count is zero.
 //
+// # Where the Gateway API leaves a choice
+//
+// Expressions rank after exact paths and before prefixes, the longer one first,
+// and must match the whole path or value. Query parameters are compared after
+// percent-decoding, "+" being itself, by their first occurrence; header fields
+// by their first line. A group's member whose pods are all passed over counts as
+// not Ready while another member can take the request.
+//
 // # Concurrency
 //
 // Everything reachable from a Snapshot is safe for concurrent use. A Lease, a

@@ -40,7 +40,7 @@ func newPathTable(candidates []candidate) pathTable {
 	longest := 0
 	for _, c := range candidates {
 		switch {
-		case c.regex != nil:
+		case c.isExpression():
 			t.expressions = append(t.expressions, c)
 		case c.exact:
 			exact[c.path] = append(exact[c.path], c)
