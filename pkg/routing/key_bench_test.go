@@ -9,18 +9,21 @@ import (
 )
 
 // proseBody returns a chat request whose messages hold about size bytes of text
-// like that of coding agents: lines of random words with line breaks, quotes
-// and now and then characters beyond ASCII.
+// like that of coding agents: random words with line breaks, quotes, backslashes
+// and, now and then, characters beyond ASCII.
 func proseBody(size int, modelFirst bool) []byte {
 	r := rand.New(rand.NewPCG(3, 4))
 	words := strings.Fields(`the gateway reads \"model\" from body and picks a replica by its key if err != nil { return err } ` +
-		`func main() naïve – façade: configuration, Größe \\d+ streaming x := y[i] // see https://example.org/issues/42`)
+		`func main() naive facade: configuration, value \\d+ streaming x := y[i] // see https://example.org/issues/42`)
 	text := func(b *bytes.Buffer, n int) {
 		for end := b.Len() + n; b.Len() < end; {
 			b.WriteString(words[r.IntN(len(words))])
-			if r.IntN(12) == 0 {
+			switch n := r.IntN(60); {
+			case n < 5:
 				b.WriteString(`\n    `)
-			} else {
+			case n == 5:
+				b.WriteString(" – naïve ")
+			default:
 				b.WriteByte(' ')
 			}
 		}
