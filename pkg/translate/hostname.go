@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -33,19 +34,28 @@ func underWildcard(host, wildcard string) bool {
 	return len(host) > len(domain) && strings.HasSuffix(host, domain)
 }
 
-// routeHostnames are the route's hostnames that intersect the listener's, in
-// the route's order, each once. ok is false where the route names hostnames and
-// none intersects; a route that names none takes every host: nil, true. What is
-// no hostname takes none.
-func routeHostnames(route []gwapiv1.Hostname, listener string) (hostnames []string, ok bool) {
-	if len(route) == 0 {
+// readHostnames are a route's hostnames in lower case, in their order, each
+// once. What is no hostname takes no host and is left out.
+func readHostnames(spec []gwapiv1.Hostname) []string {
+	var out []string
+	for _, h := range spec {
+		name := strings.ToLower(string(h))
+		if !slices.Contains(out, name) && checkHostname(name) == "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// hostnamesOn are the route's hostnames that intersect the listener's, in their
+// order. ok is false where the route names hostnames and none intersects; a
+// route that names none takes every host: nil, true.
+func (r *routeState) hostnamesOn(l *listenerState) (hostnames []string, ok bool) {
+	if len(r.obj.Spec.Hostnames) == 0 {
 		return nil, true
 	}
-	seen := map[string]bool{}
-	for _, h := range route {
-		name := strings.ToLower(string(h))
-		if !seen[name] && checkHostname(name) == "" && intersects(name, listener) {
-			seen[name] = true
+	for _, name := range r.hostnames {
+		if intersects(name, l.hostname) {
 			hostnames = append(hostnames, name)
 		}
 	}

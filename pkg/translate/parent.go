@@ -74,7 +74,7 @@ func (t *translation) bind(r *routeState, g *gatewayState, ref gwapiv1.ParentRef
 			fmt.Sprintf("no listener of Gateway %s that the reference selects allows HTTPRoutes of namespace %s: change allowedRoutes of the listener", g.name, r.name.Namespace))
 	}
 	for _, l := range allowing {
-		if hostnames, ok := routeHostnames(r.obj.Spec.Hostnames, l.hostname); ok {
+		if hostnames, ok := r.hostnamesOn(l); ok {
 			p.bound = append(p.bound, binding{listener: l, hostnames: hostnames})
 		}
 	}

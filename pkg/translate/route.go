@@ -14,9 +14,10 @@ type routeState struct {
 	obj  *gwapiv1.HTTPRoute
 	name types.NamespacedName
 
-	rules   []routing.Rule
-	refs    refs
-	invalid []finding // values that cannot be used, with reasons of Accepted
+	hostnames []string // lower-case, valid, each once
+	rules     []routing.Rule
+	refs      refs
+	invalid   []finding // values that cannot be used, with reasons of Accepted
 	// broken are the indexes of the rules with invalid values, in order.
 	broken []int
 
@@ -31,7 +32,12 @@ func (r *routeState) allBroken() bool {
 // translateRoutes translates every HTTPRoute and attaches it to its parents.
 func (t *translation) translateRoutes() {
 	for _, obj := range t.in.routes {
-		r := &routeState{obj: obj, name: nameOf(obj), refs: refs{keys: map[string]bool{}}}
+		r := &routeState{
+			obj:       obj,
+			name:      nameOf(obj),
+			hostnames: readHostnames(obj.Spec.Hostnames),
+			refs:      refs{keys: map[string]bool{}},
+		}
 		t.translateRules(r)
 		t.attach(r)
 		t.routes = append(t.routes, r)
