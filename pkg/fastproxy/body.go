@@ -188,22 +188,24 @@ func isCoded(v []byte) bool {
 }
 
 // parseBody finds the facts of the body that was read. A body that cannot be
-// decoded has none; whether that is an error is the backend's matter.
-func (x *exchange) parseBody() {
+// decoded has none; that is an error where a backend wants it decoded, or where
+// only the model it names could have found a rule.
+func (x *exchange) parseBody() *failure {
 	w := &x.whole
 	if w.parsed || !w.read {
-		return
+		return nil
 	}
 	w.parsed = true
-	if x.decodePlain() != nil || len(w.plain) == 0 {
-		return
+	if f := x.decodePlain(); f != nil || len(w.plain) == 0 {
+		return f
 	}
 	contentType := x.req.header.ContentType()
 	if hasPrefixFold(contentType, "multipart/form-data") {
 		w.facts.ParseMultipart(contentType, w.plain)
-		return
+		return nil
 	}
 	w.facts.ParseJSON(w.plain, &x.server.routing.Keys)
+	return nil
 }
 
 func hasPrefixFold(b []byte, prefix string) bool {
@@ -237,7 +239,7 @@ func (x *exchange) planBody() bool {
 		}
 	}
 	if w.read && facts {
-		x.parseBody()
+		_ = x.parseBody() // a backend that takes bodies as they come takes this one
 	}
 	return true
 }
@@ -289,7 +291,7 @@ func (x *exchange) bodyFor(b *routing.CompiledBackend) *failure {
 	if b.ServedModelName == "" || coded || !takesPart(x.req.method) {
 		return nil
 	}
-	x.parseBody()
+	_ = x.parseBody() // decoded above
 	name, ok := w.facts.Model()
 	if !ok || string(name) == b.ServedModelName {
 		return nil

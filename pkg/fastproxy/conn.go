@@ -122,8 +122,10 @@ func (c *clientConn) leave() {
 
 const (
 	// lingerBytes and lingerTime bound how long a connection that we close is
-	// read on, so that the client gets our last answer instead of a reset.
-	lingerBytes = 256 << 10
+	// read on, so that the client gets our last answer instead of a reset. A
+	// client that looks for an answer only after its upload, as most do, gets
+	// the 413 for a body twice the usual limit.
+	lingerBytes = 64 << 20
 	lingerTime  = 2 * time.Second
 )
 

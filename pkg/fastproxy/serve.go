@@ -22,6 +22,10 @@ type core struct {
 	backend  *routing.CompiledBackend // what ref names: a Model, a Service or a group
 	prefix   string                   // the path prefix that matched
 	model    []byte                   // value of X-Gateway-Model-Name, nil none
+	// asksModel: the body is read for the model it names, so the client is
+	// taken for a Model's. undecoded is why its coding hid that name, if it did.
+	asksModel bool
+	undecoded *failure
 
 	fields fieldView
 	whole  wholeBody
@@ -126,10 +130,12 @@ func (x *exchange) readModel() bool {
 	case x.req.upgrade != nil:
 		name = queryValue(x.req.query, "model")
 	case takesPart(x.req.method) && x.req.body.Len() != 0:
+		x.asksModel = true
 		if f := x.readBody(); f != nil {
 			return x.refuse(f)
 		}
-		x.parseBody()
+		x.undecoded = x.parseBody()
+		x.asksModel = x.undecoded != nil || x.whole.facts.JSON()
 		name, _ = x.whole.facts.Model()
 	}
 	if name == nil {
@@ -159,7 +165,10 @@ func (x *exchange) match() bool {
 		}
 	}
 	if m = x.listener.Match(&rq); m == nil {
-		if x.model != nil {
+		switch {
+		case x.undecoded != nil:
+			return x.refuse(x.undecoded)
+		case x.model != nil || x.asksModel:
 			return x.refuse(&failModelNotFound)
 		}
 		return x.refuse(&failNoRoute)
@@ -264,7 +273,7 @@ func (x *exchange) onModelRoute() bool {
 		return x.backend.Kind != routing.BackendService
 	}
 	if x.rule == nil {
-		return x.model != nil
+		return x.model != nil || x.asksModel
 	}
 	for i := range x.rule.Backends {
 		if b := x.rule.Backends[i].Backend; b != nil && b.Kind != routing.BackendService {
