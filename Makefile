@@ -20,7 +20,8 @@ FUZZTIME ?= 20s
 BENCH    ?= .
 COUNT    ?= 6
 
-say = @printf '\033[1m==> %s\033[0m\n' "$(1)"
+# $(call say,TEXT): no comma may stand in TEXT.
+say = @printf '\033[1m==> %s\033[0m\n' '$(1)'
 
 .PHONY: help
 help: ## Show this list
@@ -35,7 +36,7 @@ go:
 
 .PHONY: build
 build: go ## Build the programs into bin/
-	$(call say,building controller, gateway and enginesim into bin/ (the first time fetches the toolchain and the modules))
+	$(call say,building the programs into bin/ (the first time fetches the toolchain and the modules))
 	@mkdir -p bin
 	@go build -o bin/ ./cmd/...
 
@@ -55,7 +56,7 @@ race-note:
 
 .PHONY: unit
 unit: go race-note ## Run the unit tests, shuffled, with the race detector
-	$(call say,unit tests $(RACE) -shuffle=on)
+	$(call say,unit tests: $(RACE) -shuffle=on)
 	@go test $(RACE) -shuffle=on -timeout=15m $(PKGS)
 
 .PHONY: allocs
@@ -85,7 +86,7 @@ lint: go ## Run go vet and the pinned golangci-lint
 	$(call say,go vet)
 	@go vet $(PKGS)
 	@cd test/e2e && go vet ./...
-	$(call say,golangci-lint, built from tools/go.mod (the first time takes minutes))
+	$(call say,golangci-lint as pinned in tools/go.mod (building it takes minutes the first time))
 	@go build -C tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@bin/golangci-lint run $(PKGS)
 	@cd test/e2e && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
@@ -111,7 +112,7 @@ fuzz: go ## Fuzz each target for FUZZTIME
 
 .PHONY: bench
 bench: go ## Run the benchmarks COUNT times and write bench.txt
-	$(call say,benchmarks matching $(BENCH), $(COUNT) times)
+	$(call say,$(COUNT) times the benchmarks that match $(BENCH))
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./pkg/... | tee bench.txt
 
 .PHONY: bench-check

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -105,13 +106,19 @@ func TestLabelGroupModes(t *testing.T) {
 		name := fmt.Sprint("member-", i+1)
 		manifests += modelYAML(name, nil, "serviceLabels: [shared]") + serviceYAML(t, name, replica{e.Addr(), true})
 	}
-	f := func(mode string, header func(i int) map[string]string, outcome string, wantEngines int) {
+	f := func(mode string, form func(i int) request, outcome string, wantEngines int) {
 		t.Helper()
 		t.Run(mode, func(t *testing.T) {
 			g := serve(t, map[string]string{"all.yaml": manifests}, "--label-group-routing", mode)
 			seen := map[string]int{}
 			for i := range 30 {
-				seen[g.chat("proxy", `{}`, header(i)).engine()]++
+				r := form(i)
+				r.host = "proxy"
+				a := g.do(r)
+				if a.status != 200 {
+					t.Fatalf("status %d: %s", a.status, a.body)
+				}
+				seen[a.engine()]++
 			}
 			if len(seen) != wantEngines {
 				t.Errorf("engines %v, want %d of them", seen, wantEngines)
@@ -119,15 +126,18 @@ func TestLabelGroupModes(t *testing.T) {
 			g.expectTotal(30, "flexinfer_proxy_label_group_route_decisions_total", "label", "shared", "outcome", outcome)
 		})
 	}
-	none := func(int) map[string]string { return nil }
-	key := func(i int) map[string]string { return map[string]string{"X-Flexinfer-Cache-Key": fmt.Sprint("k", i)} }
-	oneKey := func(int) map[string]string { return map[string]string{"X-Flexinfer-Cache-Key": "k"} }
-	session := func(i int) map[string]string { return map[string]string{"X-Session-ID": fmt.Sprint("s", i)} }
-	f("round-robin", none, "default_rr", 3)
-	f("least-loaded", none, "least_loaded", 3)
-	f("prefix", key, "hashed_prefix", 3)
-	f("prefix-or-rr", oneKey, "hashed_prefix", 1)
-	f("session", session, "hashed_session", 3)
-	f("prefix-session-or-rr", session, "hashed_session", 3)
-	f("session-or-rr", none, "fallback_no_key", 3)
+	keyless := func(int) request { return request{path: "/v1/models"} }
+	chat := []byte(`{"messages":[{"role":"user","content":"Hello"}]}`)
+	with := func(name, value string) func(int) request {
+		return func(i int) request {
+			return request{body: chat, header: map[string]string{name: strings.ReplaceAll(value, "#", fmt.Sprint(i))}}
+		}
+	}
+	f("round-robin", keyless, "default_rr", 3)
+	f("least-loaded", keyless, "least_loaded", 3)
+	f("prefix", with("X-Flexinfer-Cache-Key", "k#"), "hashed_prefix", 3)
+	f("prefix-or-rr", with("X-Flexinfer-Cache-Key", "k"), "hashed_prefix", 1)
+	f("session", with("X-Session-ID", "s#"), "hashed_session", 3)
+	f("prefix-session-or-rr", with("X-Session-ID", "s#"), "hashed_session", 3)
+	f("session-or-rr", keyless, "fallback_no_key", 3)
 }

@@ -58,7 +58,7 @@ func TestSeedPrefixExamples(t *testing.T) {
 	// Keys spread: one engine for everything would satisfy all of the above.
 	seen := map[string]bool{}
 	for i := range 40 {
-		seen[g.chat("proxy", `{"messages": []}`, map[string]string{"X-Flexinfer-Cache-Key": fmt.Sprint("key-", i)}).engine()] = true
+		seen[g.chat("proxy", `{"messages": [{"role": "user", "content": "Hello"}]}`, map[string]string{"X-Flexinfer-Cache-Key": fmt.Sprint("key-", i)}).engine()] = true
 	}
 	if len(seen) != 4 {
 		t.Errorf("40 keys reached %d of 4 engines", len(seen))
@@ -77,7 +77,9 @@ func TestSeedServiceFallback(t *testing.T) {
 	g := serve(t, map[string]string{"all.yaml": gatewayYAML +
 		modelYAML("my-model", strategy("prefix")) + serviceYAML(t, "my-model", replica{engine.Addr(), false}) +
 		modelRouteYAML("r", "proxy", "my-model")})
-	g.chat("proxy", `{}`+"\n", map[string]string{"X-Unrelated": "1"})
+	if a := g.do(request{host: "proxy", path: "/v1/models"}); a.status != 200 || a.engine() != "engine-1" {
+		t.Errorf("status %d, engine %q: %s", a.status, a.engine(), a.body)
+	}
 	g.expectTotal(1, "flexinfer_proxy_routing_decisions_total", "model", "my-model", "strategy", "prefix", "key_source", "none", "outcome", "service-fallback")
 	g.expectTotal(1, "flexinfer_proxy_routing_target_hits_total", "model", "my-model", "strategy", "prefix", "target", "service-dns")
 	line := regexp.MustCompile(`routing fallback to service"? model=my-model strategy=prefix key_source=none`)
