@@ -132,11 +132,26 @@ func (d *Decoder) addJSON(problem Problem, doc document, raw []byte) []Problem {
 		return problems
 	}
 	problem.Kind, problem.Namespace, problem.Name = meta.Kind, meta.Namespace, meta.Name
-	found := d.addObject(problem, doc, meta.TypeMeta, raw)
+	kind, unknown := findKind(meta.TypeMeta)
+	if unknown != nil {
+		return doc.problems(problem, []finding{*unknown})
+	}
+	switch {
+	case kind.clusterScoped:
+		problem.Namespace = ""
+	case problem.Namespace == "":
+		problem.Namespace = metav1.NamespaceDefault
+	}
+	id := objectID{meta.Kind, problem.Namespace, meta.Name}
+	return doc.problems(problem, d.addObject(id, origin{problem.File, doc}, kind, raw))
+}
+
+// problems places findings in the file; the object is that of the problem.
+func (d document) problems(problem Problem, found []finding) []Problem {
 	problems := make([]Problem, 0, len(found))
 	for _, f := range found {
 		p := problem
-		p.Line, p.Field, p.Message = doc.lineOf(f.field), f.field, f.message
+		p.Line, p.Field, p.Message = d.lineOf(f.field), f.field, f.message
 		problems = append(problems, p)
 	}
 	return problems
@@ -144,23 +159,12 @@ func (d *Decoder) addJSON(problem Problem, doc document, raw []byte) []Problem {
 
 // addObject decodes, completes and checks one object and adds it, unless
 // something is found.
-func (d *Decoder) addObject(problem Problem, doc document, meta metav1.TypeMeta, raw []byte) []finding {
-	kind, found := findKind(meta)
-	if found != nil {
-		return []finding{*found}
-	}
+func (d *Decoder) addObject(id objectID, from origin, kind decodableKind, raw []byte) []finding {
 	obj := kind.newObject()
-	if found := unmarshalStrict(doc, raw, obj); len(found) > 0 {
+	if found := unmarshalStrict(from.doc, raw, obj); len(found) > 0 {
 		return found
 	}
-	id := objectID{kind.gvk.Kind, obj.GetNamespace(), obj.GetName()}
-	if kind.clusterScoped {
-		id.namespace = ""
-		obj.SetNamespace("")
-	} else if id.namespace == "" {
-		id.namespace = metav1.NamespaceDefault
-		obj.SetNamespace(metav1.NamespaceDefault)
-	}
+	obj.SetNamespace(id.namespace)
 	v := &validator{}
 	v.metadata(obj, kind)
 	kind.complete(obj, v)
@@ -173,7 +177,7 @@ func (d *Decoder) addObject(problem Problem, doc document, meta metav1.TypeMeta,
 	if d.origins == nil {
 		d.origins = map[objectID]origin{}
 	}
-	d.origins[id] = origin{file: problem.File, doc: doc}
+	d.origins[id] = from
 	kind.add(&d.Resources, obj)
 	return nil
 }

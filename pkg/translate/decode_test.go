@@ -2,7 +2,6 @@ package translate_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,7 +45,7 @@ func TestDecodeGoldens(t *testing.T) {
 				got[objectsFile] = marshal(t, d.Resources)
 			}
 			if *update {
-				updateArchive(t, path, archive, got)
+				rewrite(t, path, archive, got)
 				return
 			}
 			for name, text := range got {
@@ -55,22 +54,6 @@ func TestDecodeGoldens(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func updateArchive(t *testing.T, path string, archive *txtar.Archive, got map[string]string) {
-	var files []txtar.File
-	for _, f := range archive.Files {
-		if _, ok := got[f.Name]; !ok {
-			files = append(files, f)
-		}
-	}
-	for _, name := range []string{problemsFile, objectsFile} {
-		files = append(files, txtar.File{Name: name, Data: []byte(got[name])})
-	}
-	archive.Files = files
-	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,6 +134,7 @@ func file(a *txtar.Archive, name string) string {
 	return ""
 }
 
+// rewrite puts outputs in the place of those that the archive holds.
 func rewrite(t *testing.T, path string, archive *txtar.Archive, got map[string]string) {
 	var files []txtar.File
 	for _, f := range archive.Files {
@@ -140,7 +142,7 @@ func rewrite(t *testing.T, path string, archive *txtar.Archive, got map[string]s
 			files = append(files, f)
 		}
 	}
-	for _, name := range []string{configFile, statusFile} {
+	for _, name := range slices.Sorted(maps.Keys(got)) {
 		files = append(files, txtar.File{Name: name, Data: []byte(got[name])})
 	}
 	archive.Files = files

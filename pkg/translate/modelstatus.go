@@ -82,7 +82,7 @@ func managesPhase(entry metav1.ManagedFieldsEntry) bool {
 	var fields struct {
 		Status map[string]json.RawMessage `json:"f:status"`
 	}
-	if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 		return false
 	}
 	_, ok := fields.Status["f:phase"]

@@ -2,12 +2,15 @@ package translate
 
 import (
 	"fmt"
-	"net/http"
 
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"flexinfer.ai/gateway/pkg/routing"
 )
+
+// faultStatus answers the requests of a rule that cannot be served as written
+// (Gateway API, HTTPRouteRule.filters).
+const faultStatus = 500
 
 // ruleBuilder translates one rule of a route.
 type ruleBuilder struct {
@@ -40,14 +43,14 @@ func (b *ruleBuilder) build() routing.Rule {
 	rule.Backends = b.backends()
 	rule.RequestTimeout, rule.BackendTimeout = b.timeouts()
 	rule.Retry = b.retry()
-	if b.spec.SessionPersistence != nil {
+	if b.spec.SessionPersistence != nil { //nolint:staticcheck // refused as long as the API has the field
 		b.refuse(b.field+".sessionPersistence", "not supported: annotate the Model or Service with flexinfer.ai/routing: session-affinity")
 	}
 	switch {
 	case len(b.invalid) > 0:
-		return routing.Rule{Name: rule.Name, Matches: rule.Matches, Fault: http.StatusInternalServerError}
+		return routing.Rule{Name: rule.Name, Matches: rule.Matches, Fault: faultStatus}
 	case b.needsUnknownFilter():
-		rule.Fault = http.StatusInternalServerError
+		rule.Fault = faultStatus
 	}
 	return rule
 }
