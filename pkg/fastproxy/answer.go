@@ -29,6 +29,9 @@ func (x *exchange) answer(now int64) {
 	}
 	_, length := x.leg.framing()
 	x.resp.stream, x.resp.length = true, length
+	// The rest of the request is read beside the answer, which says now whether
+	// the connection goes on.
+	x.resp.close = x.resp.close || x.leg.uploading()
 }
 
 // WriteTo streams the answer's body to w, every read of the engine's flushed

@@ -160,24 +160,34 @@ func (p *upload) firstByteUntil() int64 {
 // that was not the endpoint's: the client's, or a time-out. It interrupts the
 // goroutine where that still sends; the connection is unusable then.
 func (p *upload) stop() error {
-	if !p.running {
+	if !p.running || p.settle() {
 		return p.err
 	}
-	if !p.over() && !p.endsSoon() {
-		p.stopped.Store(true)
-		p.conn.tcp.SetWriteDeadline(longAgo)
-		if b, ok := p.stream.(interruptibleBody); ok {
-			b.interrupt()
-		}
-		<-p.finished
-		p.broken = true
-	} else {
-		<-p.finished
+	p.stopped.Store(true)
+	p.conn.tcp.SetWriteDeadline(longAgo)
+	if b, ok := p.stream.(interruptibleBody); ok {
+		b.interrupt()
 	}
+	p.join()
+	p.broken = true
+	return p.err
+}
+
+// settle ends an upload that has nothing more to send, or is about to; false:
+// it still runs.
+func (p *upload) settle() bool {
+	if p.running && (p.over() || p.endsSoon()) {
+		p.join()
+	}
+	return !p.running
+}
+
+// join waits for the goroutine.
+func (p *upload) join() {
+	<-p.finished
 	p.running = false
 	p.conn.up = nil
 	p.conn.armed = 0 // run may have set the deadline
-	return p.err
 }
 
 // endsSoon waits a moment for the sending to end where nothing but its end is

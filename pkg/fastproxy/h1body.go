@@ -2,6 +2,7 @@ package fastproxy
 
 import (
 	"io"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,8 @@ type h1body struct {
 	begun bool
 	done  bool
 	err   error // sticky
+	// interrupted: nobody wants the rest.
+	interrupted atomic.Bool
 }
 
 var continueLine = []byte("HTTP/1.1 100 Continue\r\n\r\n")
@@ -136,7 +139,17 @@ func (b *h1body) await() error {
 	} else {
 		b.c.armRead(time.Now().UnixNano(), b.c.front.timeouts.Body)
 	}
+	if b.interrupted.Load() { // behind the arming, so that neither is missed
+		return errBodyTimeout
+	}
 	return nil
+}
+
+// interrupt implements interruptibleBody: it ends a read that another goroutine
+// waits in.
+func (b *h1body) interrupt() {
+	b.interrupted.Store(true)
+	_ = b.c.conn.SetReadDeadline(longAgo)
 }
 
 // bodyError maps what a read of the client's connection says.
@@ -181,7 +194,7 @@ const (
 
 // drainable says whether drain can succeed, as far as is known beforehand.
 func (b *h1body) drainable() bool {
-	return b.done || !b.expect && (b.err == nil || b.err == io.EOF) && b.left <= drainBytes
+	return b.done || !b.interrupted.Load() && !b.expect && (b.err == nil || b.err == io.EOF) && b.left <= drainBytes
 }
 
 // drain reads away what is left of the body; false: the connection cannot be

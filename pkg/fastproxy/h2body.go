@@ -47,6 +47,9 @@ func (b *h2body) Read(p []byte) (int, error) {
 	return 0, b.err
 }
 
+// interrupt implements interruptibleBody.
+func (b *h2body) interrupt() { _ = b.stream.control.SetReadDeadline(longAgo) }
+
 // watch bounds the wait of the next read. The deadline of net/http is set only
 // when it is due: it would also run while nobody reads.
 func (b *h2body) watch() {

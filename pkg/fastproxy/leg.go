@@ -191,8 +191,15 @@ func (l *leg) begin() {
 		// The endpoint has decided without the rest of the request. A 2xx may
 		// come while it still reads: then both go on side by side.
 		l.upload.stop()
+	} else {
+		l.upload.settle()
 	}
 }
+
+// uploading tells, after roundTrip, that the request's body is still being read
+// and sent beside the response: until close has returned the body must not be
+// touched, and the client's connection cannot be kept.
+func (l *leg) uploading() bool { return l.upload.running }
 
 // classify turns the error that ended a try before its response's head into
 // what the core knows.

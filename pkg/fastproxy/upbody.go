@@ -13,7 +13,7 @@ const bulkRead = 64 << 10
 // and no trailers came with it, and gives the connection back at once; false:
 // it is still to be streamed.
 func (l *leg) complete(dst []byte) ([]byte, bool) {
-	if l.upload.running && !l.upload.over() {
+	if l.upload.running {
 		return dst, false
 	}
 	br := l.conn.br
