@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -175,4 +176,12 @@ func selfSigned(t testing.TB, names ...string) (certPEM, keyPEM []byte) {
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+}
+
+// tlsTransport speaks TLS for the server name sni without checking certificates.
+func tlsTransport(sni string, h2 bool) *http.Transport {
+	return &http.Transport{
+		ForceAttemptHTTP2: h2,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, ServerName: sni},
+	}
 }
