@@ -22,7 +22,7 @@ type manifestFile struct {
 func readManifests(roots []string) ([]manifestFile, []finding) {
 	r := reader{seen: map[string]bool{}}
 	for _, root := range roots {
-		before := len(r.files) + len(r.findings)
+		before := r.met
 		info, err := os.Stat(root)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -31,7 +31,7 @@ func readManifests(roots []string) ([]manifestFile, []finding) {
 			r.find(root, "cannot be read: "+reason(err))
 		case info.IsDir():
 			r.directory(root)
-			if len(r.files)+len(r.findings) == before {
+			if r.met == before {
 				r.find(root, "holds no .yaml, .yml or .json file: put the manifests there or correct the path")
 			}
 		default:
@@ -45,9 +45,11 @@ type reader struct {
 	files    []manifestFile
 	findings []finding
 	seen     map[string]bool // by real path
+	met      int             // what was met below a root, read already or unreadable included
 }
 
 func (r *reader) find(path, message string) {
+	r.met++
 	r.findings = append(r.findings, finding{File: path, Message: message})
 }
 
@@ -59,6 +61,7 @@ func (r *reader) first(path string) bool {
 		return false
 	}
 	if r.seen[target] {
+		r.met++
 		return false
 	}
 	r.seen[target] = true
@@ -98,6 +101,7 @@ func isManifest(name string) bool {
 }
 
 func (r *reader) file(path string) {
+	r.met++
 	if !r.first(path) {
 		return
 	}

@@ -72,17 +72,22 @@ func sameConfig(a, b *routing.Config) bool {
 }
 
 // tell reports the findings that were not there the last time, and those gone.
-func (f *follower) tell(now []finding) {
+func (f *follower) tell(found []finding) {
 	before := make(map[finding]bool, len(f.reported))
 	for _, x := range f.reported {
 		before[x] = true
 	}
-	current := make(map[finding]bool, len(now))
-	for _, x := range now {
-		if !current[x] && !before[x] {
-			f.report(x, false)
+	var now []finding
+	current := make(map[finding]bool, len(found))
+	for _, x := range found {
+		if current[x] {
+			continue // two sources may find the same
 		}
 		current[x] = true
+		now = append(now, x)
+		if !before[x] {
+			f.report(x, false)
+		}
 	}
 	for _, x := range f.reported {
 		if !current[x] {

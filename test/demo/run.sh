@@ -50,7 +50,7 @@ done
 for n in 1 2 3; do ready "${pids[n - 1]}" "127.0.0.$n" 18000 /v1/models "$logs/engine-$n"; done
 
 echo "==> gateway on $gateway, metrics on http://$admin/metrics"
-bin/controller standalone --manifests manifests/examples --bind 127.0.0.1 --admin "$admin" \
+bin/controller standalone --manifests manifests/examples --bind 127.0.0.1 --admin "$admin" --shutdown-drain-delay 0s \
 	> >(tee "$logs/gateway") 2>&1 &
 gateway_pid=$!
 pids+=($gateway_pid)

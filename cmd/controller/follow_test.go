@@ -1,0 +1,67 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
+
+// Only what is new or gone is told.
+func TestTell(t *testing.T) {
+	var told []string
+	f := follower{report: func(f finding, gone bool) {
+		if gone {
+			told = append(told, "gone "+f.Message)
+			return
+		}
+		told = append(told, f.Message)
+	}}
+	a, b, c := finding{Message: "a"}, finding{Message: "b"}, finding{Message: "c"}
+	step := func(now []finding, want ...string) {
+		t.Helper()
+		told = nil
+		f.tell(now)
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("%v: %s", now, diff)
+		}
+	}
+	step([]finding{a, b}, "a", "b")
+	step([]finding{a, b})
+	step([]finding{b, c, c}, "c", "gone a")
+	step(nil, "gone b", "gone c")
+	step([]finding{a}, "a")
+}
+
+func TestSameConfig(t *testing.T) {
+	a := &routing.Config{Generation: 1, Backends: []routing.Backend{{Key: "Model/ns/m"}}}
+	b := &routing.Config{Generation: 2, Backends: []routing.Backend{{Key: "Model/ns/m"}}}
+	if !sameConfig(a, b) || a.Generation != 1 {
+		t.Error("a Config of another generation is not the same")
+	}
+	b.Backends[0].Priority = 1
+	if sameConfig(a, b) {
+		t.Error("a changed Config is the same")
+	}
+}
+
+func TestFindingAt(t *testing.T) {
+	l := load([]string{"../../manifests/examples"})
+	if len(l.findings) > 0 {
+		t.Fatal(l.findings)
+	}
+	f := func(key, want string) {
+		t.Helper()
+		got := l.findingAt(key, "is broken")
+		got.Line = 0
+		if got.String() != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+	f("Model/flexinfer-system/chat-prefix", "../../manifests/examples/model-prefix.yaml: Model flexinfer-system/chat-prefix: is broken")
+	f("Service/flexinfer-system/engines:18000", "../../manifests/examples/engines.yaml: Service flexinfer-system/engines: is broken")
+	f("flexinfer-system/inference/http", "../../manifests/examples/gateway.yaml: Gateway flexinfer-system/inference: listener http is broken")
+	f("Group/flexinfer-system/orpheus-tts", "Group flexinfer-system/orpheus-tts: is broken")
+	f("odd", "odd: is broken")
+}
