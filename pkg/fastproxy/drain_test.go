@@ -166,7 +166,24 @@ func TestApplyPorts(t *testing.T) {
 		return resp
 	}
 	get()
-	other := &routing.Socket{Port: uint16(freeFrontPort(t) - f.portOffset)}
+	// listen binds a loopback port that is a listener port with the offset.
+	listen := func() (port uint16, l net.Listener) {
+		for range 1000 {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := l.Addr().(*net.TCPAddr).Port - f.portOffset; n > 0 {
+				return uint16(n), l
+			}
+			l.Close()
+		}
+		t.Fatal("no free port above the offset")
+		return 0, nil
+	}
+	free, l := listen()
+	l.Close()
+	other := &routing.Socket{Port: free}
 	first := &routing.Socket{Port: testPort}
 	if err := f.apply([]*routing.Socket{first, other}); err != nil {
 		t.Fatal(err)
@@ -178,7 +195,7 @@ func TestApplyPorts(t *testing.T) {
 		t.Errorf("new port: %q", got)
 	}
 	get()
-	taken := f.addr(other.Port).String()
+	otherAddr := f.addr(other.Port).String()
 	if err := f.apply([]*routing.Socket{other}); err != nil {
 		t.Fatal(err)
 	}
@@ -189,17 +206,14 @@ func TestApplyPorts(t *testing.T) {
 		t.Error("the removed port still accepts")
 	}
 	// A port that somebody else has: an error that names it, the others serve.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken, l := listen()
 	defer l.Close()
-	busy := &routing.Socket{Port: uint16(l.Addr().(*net.TCPAddr).Port - f.portOffset)}
-	err = f.apply([]*routing.Socket{busy, other})
+	busy := &routing.Socket{Port: taken}
+	err := f.apply([]*routing.Socket{busy, other})
 	if err == nil || !strings.Contains(err.Error(), "cannot listen on port") || !strings.Contains(err.Error(), "free the port") {
 		t.Errorf("busy port: %v", err)
 	}
-	if got := exchangeRaw(t, taken, "GET / HTTP/1.0\r\n\r\n"); statusOf(got) != "200" {
+	if got := exchangeRaw(t, otherAddr, "GET / HTTP/1.0\r\n\r\n"); statusOf(got) != "200" {
 		t.Errorf("the other port: %q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -258,10 +259,13 @@ func TestH1StreamPieces(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	var pieces []string
-	var length int64
+	type plan struct {
+		pieces []string
+		length int64
+	}
+	var planned atomic.Pointer[plan]
 	tc := &testCore{stream: func(_ *exchange, w flushWriter) (n int64, err error) {
-		for i, p := range pieces {
+		for i, p := range planned.Load().pieces {
 			m, err := io.WriteString(w, p)
 			if n += int64(m); err != nil {
 				return n, err
@@ -276,20 +280,22 @@ func TestH1StreamPieces(t *testing.T) {
 	}}
 	tc.answer = func(x *exchange) {
 		x.resp.header.SetStatusCode(200)
-		x.resp.stream, x.resp.length = true, length
+		x.resp.stream, x.resp.length = true, planned.Load().length
 	}
 	_, addr := testFront(t, tc, nil)
 	c := dialFront(t, addr)
 	br := bufio.NewReader(c)
 	for i := range 40 {
-		pieces = nil
+		var pieces []string
 		for range r.IntN(10) {
 			pieces = append(pieces, strings.Repeat(string(rune('a'+r.IntN(26))), r.IntN(1<<r.IntN(18))))
 		}
 		want := strings.Join(pieces, "")
-		if length = -1; i%2 == 0 {
+		length := int64(-1)
+		if i%2 == 0 {
 			length = int64(len(want))
 		}
+		planned.Store(&plan{pieces, length})
 		sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		if _, body := readAnswer(t, br, "GET"); body != want {
 			t.Fatalf("round %d: got %d bytes, want %d", i, len(body), len(want))
@@ -444,11 +450,11 @@ func TestH1BrokenBodies(t *testing.T) {
 
 // TestH1BodyWhole holds that a body that came with its head is lent, whole.
 func TestH1BodyWhole(t *testing.T) {
-	var whole []byte
-	var length int64
+	var length, lent atomic.Int64
 	tc := &testCore{answer: func(x *exchange) {
-		length = x.req.body.Len()
-		whole = append([]byte(nil), x.req.body.Whole()...)
+		length.Store(x.req.body.Len())
+		whole := append([]byte(nil), x.req.body.Whole()...)
+		lent.Store(int64(len(whole)))
 		rest, err := io.ReadAll(coreBody{x.req.body})
 		if err != nil || len(whole) > 0 && len(rest) > 0 {
 			x.resp.header.SetStatusCode(500)
@@ -463,10 +469,10 @@ func TestH1BodyWhole(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 4000, 8000, 9000, 100000} {
 		want := strings.Repeat("w", n)
 		sendRaw(t, c, fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", n, want))
-		if resp, body := readAnswer(t, br, "POST"); body != want || resp.StatusCode != 200 || length != int64(n) {
-			t.Errorf("%d bytes: got %d of %d, status %d", n, len(body), length, resp.StatusCode)
+		if resp, body := readAnswer(t, br, "POST"); body != want || resp.StatusCode != 200 || length.Load() != int64(n) {
+			t.Errorf("%d bytes: got %d of %d, status %d", n, len(body), length.Load(), resp.StatusCode)
 		}
-		if n > 0 && n < 4000 && len(whole) != n {
+		if n > 0 && n < 4000 && lent.Load() != int64(n) {
 			t.Errorf("%d bytes were not lent", n)
 		}
 	}
