@@ -641,3 +641,29 @@ func TestH1Interim(t *testing.T) {
 		t.Errorf("HTTP/1.0: %q", got)
 	}
 }
+
+// TestH1InterruptedBody holds that a connection whose body was interrupted too
+// late to matter goes on.
+func TestH1InterruptedBody(t *testing.T) {
+	_, addr := testFront(t, &testCore{answer: func(x *exchange) {
+		_, err := io.Copy(io.Discard, coreBody{x.req.body})
+		if b, ok := x.req.body.(interruptibleBody); ok {
+			b.interrupt()
+		}
+		x.resp.header.SetStatusCode(200)
+		if err != nil {
+			x.resp.header.SetStatusCode(500)
+		}
+	}}, nil)
+	c := dialFront(t, addr)
+	br := bufio.NewReader(c)
+	for range 3 {
+		sendRaw(t, c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbo")
+		time.Sleep(5 * time.Millisecond)
+		sendRaw(t, c, "dy")
+		if resp, _ := readAnswer(t, br, "POST"); resp.StatusCode != 200 || resp.Close {
+			t.Fatalf("%v", resp)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

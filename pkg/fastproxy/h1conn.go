@@ -117,6 +117,9 @@ func (c *h1conn) betweenRequests() bool {
 		c.next = stepLinger
 		return false
 	}
+	if c.body.interrupted.Load() {
+		c.readBy = 0 // interrupt has set the deadline
+	}
 	if c.large && c.r == c.w {
 		c.next = stepResize
 		c.shrink()
