@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestClientGone(t *testing.T) {
 	gone := make(chan time.Time, 1)
 	wait := func(x *exchange) {
 		waiting <- struct{}{}
-		for begun := time.Now(); !x.slot.gone.Load(); time.Sleep(50 * time.Microsecond) {
+		for begun := time.Now(); !x.slot.gone.Load(); runtime.Gosched() {
 			if time.Since(begun) > 10*time.Second {
 				gone <- time.Time{}
 				return
