@@ -37,6 +37,9 @@ type upload struct {
 	length int64       // -1: in chunks
 	buf    *[]byte     // pooled; holds first, then the pieces of stream
 	whole  bool        // first is all of a stream
+	// began is the stream that first was read from while nothing behind first
+	// has been: a further try begins with the same first.
+	began requestBody
 
 	conn    *upstreamConn
 	running bool // started and not yet stopped
@@ -57,7 +60,10 @@ type upload struct {
 func (p *upload) prepare(body []byte, stream requestBody) error {
 	p.rest, p.broken, p.err = nil, false, nil
 	p.doneAt.Store(0)
-	p.stream, p.whole = nil, false
+	if stream != nil && p.began == stream {
+		return nil
+	}
+	p.stream, p.whole, p.began = nil, false, nil
 	if stream == nil || stream.Len() == 0 {
 		// body may be what keptBody gave out: the buffer stays.
 		p.first, p.length = body, int64(len(body))
@@ -69,7 +75,11 @@ func (p *upload) prepare(body []byte, stream requestBody) error {
 	p.forget()
 	p.buf = bodyBuffers.get(sizeLineRoom + inlineBody + len(lastChunk))
 	p.stream, p.length = stream, stream.Len()
-	return p.readFirst()
+	if err := p.readFirst(); err != nil {
+		return err
+	}
+	p.began = stream
+	return nil
 }
 
 // readFirst reads a body known to be small to its end, of another one what
@@ -102,7 +112,7 @@ func (p *upload) forget() {
 		bodyBuffers.put(p.buf)
 		p.buf = nil
 	}
-	p.first, p.rest, p.stream, p.whole = nil, nil, nil, false
+	p.first, p.rest, p.stream, p.whole, p.began = nil, nil, nil, false, nil
 }
 
 // frame writes the body's framing into h.
@@ -142,6 +152,7 @@ func (p *upload) start(conn *upstreamConn, firstByte int64) {
 		p.finished = make(chan struct{}, 1)
 	}
 	p.conn, p.firstByte, p.running = conn, firstByte, true
+	p.began = nil
 	p.stopped.Store(false)
 	p.last.Store(false)
 	conn.up, conn.until = p, conn.deadline

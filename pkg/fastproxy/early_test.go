@@ -268,3 +268,42 @@ func TestLegKeptBody(t *testing.T) {
 		t.Error("a body is kept after forget")
 	}
 }
+
+// TestLegStreamSurvivesConnect: a try that read the beginning of a stream and
+// then found no connection to send it on leaves nothing out of the next one.
+func TestLegStreamSurvivesConnect(t *testing.T) {
+	body := pattern(300_000)
+	for _, length := range []int64{int64(len(body)), -1} {
+		closed := make(chan struct{})
+		e := startRawEngine(t, func(c *net.TCPConn, _ int) {
+			if _, err := readRequest(bufio.NewReader(c)); err == nil {
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			}
+			c.CloseWrite()
+			close(closed)
+		})
+		p := newPool(e.address, &upstreamOptions{})
+		c := newLegClient("POST")
+		if _, err := c.do(p, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		<-closed
+		e.stop()
+		stream := bodyOf(length, bytes.NewReader(body))
+		if err := c.begin(p, nil, stream); err != errConnectRefused {
+			t.Fatal(err)
+		}
+		received := make(chan []byte, 1)
+		e = startRawEngine(t, func(c *net.TCPConn, _ int) {
+			b, _ := readRequest(bufio.NewReader(c))
+			received <- b
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		})
+		if got, err := c.do(newPool(e.address, &upstreamOptions{}), nil, stream); err != nil || string(got) != "ok" {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if got := <-received; !bytes.Equal(got, body) {
+			t.Fatalf("the second endpoint got %d bytes of %d", len(got), len(body))
+		}
+	}
+}

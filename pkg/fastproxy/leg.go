@@ -54,8 +54,9 @@ type leg struct {
 	head      responseHead
 	remaining int64 // what is left of a body of known length
 	chunks    chunkDecoder
-	ended     bool // the response's body was read to its end
-	stale     bool // the last try ended with errStale
+	ended     bool  // the response's body was read to its end
+	stale     bool  // the last try ended with errStale
+	sent      int64 // when the last byte known to be sent was, monotonic
 	upload    upload
 }
 
@@ -129,13 +130,13 @@ func (l *leg) roundTrip(h *fasthttp.RequestHeader, body []byte, stream requestBo
 	}
 	l.upload.frame(h)
 	for {
-		sent, err := l.sendAndRead(h, resp, x)
+		err := l.sendAndRead(h, resp, x)
 		if err == nil {
 			l.begin()
 			return nil
 		}
 		if err != errUnsent {
-			return l.classify(err, sent)
+			return l.classify(err)
 		}
 		if err = l.replace(); err != nil {
 			return err
@@ -143,38 +144,36 @@ func (l *leg) roundTrip(h *fasthttp.RequestHeader, body []byte, stream requestBo
 	}
 }
 
-// sendAndRead sends the request and reads the final response's head. It also
-// returns when the last byte was sent.
-func (l *leg) sendAndRead(h *fasthttp.RequestHeader, resp *fasthttp.ResponseHeader, x informer) (sent int64, err error) {
+// sendAndRead sends the request and reads the final response's head.
+func (l *leg) sendAndRead(h *fasthttp.RequestHeader, resp *fasthttp.ResponseHeader, x informer) error {
 	u := l.conn
 	u.stall = int64(earlierTime(l.times.Idle, l.times.FirstByte))
 	u.deadline = l.deadline
 	out := l.upload.appendFirst(h.AppendBytes(u.buffer[:0]))
 	u.buffer = out
-	sent = monotonic()
-	u.until = earlier(l.deadline, after(sent, int64(l.times.FirstByte)))
+	l.sent = monotonic()
+	u.until = earlier(l.deadline, after(l.sent, int64(l.times.FirstByte)))
 	u.gotByte = false
 	if l.upload.allInFirst() {
 		u.out = out
-		return sent, l.readFinalHead(resp, x)
+		return l.readFinalHead(resp, x)
 	}
 	if u.reused && !u.usable() {
-		return sent, errUnsent
+		return errUnsent
 	}
-	err = u.writeAll(out, nil)
-	switch err {
+	switch err := u.writeAll(out, nil); err {
 	case nil:
 		l.upload.start(u, int64(l.times.FirstByte))
 	case errWriteTimeout:
-		return sent, err
+		return err
 	default:
 		l.upload.broken = true // what came back before that still counts
 	}
-	err = l.readFinalHead(resp, x)
+	err := l.readFinalHead(resp, x)
 	if at := l.upload.doneAt.Load(); at != 0 {
-		sent = at
+		l.sent = at
 	}
-	return sent, err
+	return err
 }
 
 // begin sets up the reading of the body whose head has just arrived.
@@ -190,7 +189,7 @@ func (l *leg) begin() {
 	if l.head.status >= fasthttp.StatusMultipleChoices {
 		// The endpoint has decided without the rest of the request. A 2xx may
 		// come while it still reads: then both go on side by side.
-		l.upload.stop()
+		_ = l.upload.stop() // the answer tells more
 	} else {
 		l.upload.settle()
 	}
@@ -203,7 +202,7 @@ func (l *leg) uploading() bool { return l.upload.running }
 
 // classify turns the error that ended a try before its response's head into
 // what the core knows.
-func (l *leg) classify(err error, sent int64) error {
+func (l *leg) classify(err error) error {
 	u := l.conn
 	failed := l.upload.stop()
 	switch {
@@ -215,7 +214,7 @@ func (l *leg) classify(err error, sent int64) error {
 		return l.timeoutClass(errFirstByteTimeout)
 	case err == errBadResponse || u.gotByte && err != errRetired:
 		return errBadResponse
-	case u.reused && l.upload.repeatable() && connectionBroken(err) && monotonic()-sent <= staleWindow:
+	case u.reused && l.upload.repeatable() && connectionBroken(err) && monotonic()-l.sent <= staleWindow:
 		l.stale = true
 		return errStale
 	}
@@ -255,7 +254,7 @@ func (l *leg) close(keep bool) {
 		return
 	}
 	l.conn = nil
-	l.upload.stop()
+	_ = l.upload.stop() // the exchange is over either way
 	keep = keep && l.ended && l.head.keepAlive && !l.upload.broken && u.rest()
 	if l.slot.retract() && keep {
 		l.pool.put(u, monotonic())

@@ -449,6 +449,13 @@ func TestLegNoResponse(t *testing.T) {
 		}
 		return n == 0 && answer(c)
 	}, 2, errStale)
+	f("reused, 408 after a while", func(c *net.TCPConn, _ *bufio.Reader, n int) bool {
+		if n > 0 {
+			time.Sleep(250 * time.Millisecond)
+			io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		}
+		return n == 0 && answer(c)
+	}, 2, nil)
 	f("reused, closed within the head", func(c *net.TCPConn, _ *bufio.Reader, n int) bool {
 		if n > 0 {
 			io.WriteString(c, "HTTP/1.1 20")

@@ -42,9 +42,9 @@ type responseHead struct {
 	keepAlive    bool
 	keepAliveFor time.Duration
 
-	http10, chunked, upgraded bool
-	sawLength, sawEncoding    bool
-	closes, keeps             bool
+	http10, upgraded       bool
+	sawLength, sawEncoding bool
+	closes, keeps          bool
 }
 
 // readFinalHead reads heads up to the final one, which stays in resp; interim
@@ -63,7 +63,8 @@ func (l *leg) readFinalHead(resp *fasthttp.ResponseHeader, x informer) error {
 			return errBadResponse
 		}
 		switch s := l.head.status; {
-		case s == fasthttp.StatusRequestTimeout && u.reused && !l.head.keepAlive:
+		case s == fasthttp.StatusRequestTimeout && u.reused && !l.head.keepAlive &&
+			l.upload.repeatable() && monotonic()-l.sent <= staleWindow:
 			return errRetired
 		case s >= 200 || s == fasthttp.StatusSwitchingProtocols:
 			return nil
