@@ -23,7 +23,7 @@ const maxConnectTries = 3
 func (x *exchange) forward() {
 	x.begun = x.started
 	for x.decide() {
-		err := x.try()
+		err := x.replay(x.try())
 		if !x.tryAgain(err) {
 			x.conclude(err)
 			return
@@ -115,23 +115,21 @@ func (x *exchange) requestDeadline() int64 {
 
 // tryAgain says whether another try follows, and prepares it. All of it happens
 // before the first response byte has gone to the client: an endpoint that
-// cannot be connected to is replaced by another, a stale keep-alive connection
-// by a new one, once; whatever else is repeated, the rule's retry asked for.
+// cannot be connected to is replaced by another; whatever else is repeated, the
+// rule's retry asked for. Stale keep-alive connections are the matter of replay.
 func (x *exchange) tryAgain(err error) bool {
 	reason := x.retryReason(err)
 	if reason == retryNone || x.slot.gone.Load() {
 		return false
 	}
-	now := time.Now().UnixNano()
-	if end := x.requestDeadline(); end != 0 && now >= end {
+	if x.timeIsOver() {
 		return false
 	}
+	now := time.Now().UnixNano()
 	var pause time.Duration
 	switch reason {
 	case retryConnect:
 		x.tries.connects++
-	case retryStale:
-		x.tries.replays++
 	default:
 		if !x.server.retries.allow(now) {
 			return false
@@ -161,12 +159,7 @@ func (x *exchange) retryReason(err error) retryReason {
 			return retryNone
 		}
 		return x.asked(retryStatus)
-	case errStale:
-		if x.tries.replays == 0 {
-			return retryStale
-		}
-		return x.asked(retryNoResponse)
-	case errNoResponse, errBadResponse:
+	case errStale, errNoResponse, errBadResponse:
 		return x.asked(retryNoResponse)
 	case errFirstByteTimeout, errDeadline:
 		return x.asked(retryTimeout)
@@ -201,12 +194,9 @@ func (x *exchange) otherEndpoint() bool {
 	return false
 }
 
-// abandon ends a try that another one follows. What it had read of a streamed
-// body, if that was all of it, is the body of the next.
+// abandon ends a try that another one follows.
 func (x *exchange) abandon(err error) {
-	if body, ok := x.leg.keptBody(); ok && !x.whole.read {
-		x.whole.raw, x.whole.read = body, true
-	}
+	x.keepBody()
 	x.leg.close(false)
 	x.lease.Release(time.Now().UnixNano(), resultOf(err, x.resp.header.StatusCode()))
 	x.resp.header.Reset()

@@ -215,6 +215,8 @@ func (s *h2stream) respond(x *exchange) bool {
 	header := s.w.Header()
 	s.left = -1
 	switch {
+	case status == fasthttp.StatusNoContent:
+		header.Del("Content-Length") // net/http would send it, and its client wait
 	case !r.stream:
 		if len(r.body) > 0 || bodyAllowed(status) && string(x.req.method) != http.MethodHead {
 			header.Set("Content-Length", strconv.Itoa(len(r.body)))
