@@ -4,6 +4,8 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+
+	"flexinfer.ai/gateway/internal/logline"
 )
 
 // LogOptions say how much a program logs and in which form.
@@ -26,9 +28,8 @@ func (o *LogOptions) Logger(w io.Writer) *slog.Logger {
 	if err := level.UnmarshalText([]byte(o.Level)); err != nil {
 		level = slog.LevelInfo
 	}
-	handler := &slog.HandlerOptions{Level: level}
 	if o.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, handler))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
-	return slog.New(slog.NewTextHandler(w, handler))
+	return slog.New(logline.NewHandler(w, level))
 }

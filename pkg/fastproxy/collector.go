@@ -238,6 +238,7 @@ func (e emitter) decision(name string, row int, source routing.KeySource, column
 
 // stateSums adds up what backends of one name count.
 type stateSums struct {
+	series                *modelSeries
 	active, depth         int64
 	reservations, expired uint64
 	rows                  [numRows]bool // strategies in use
@@ -278,7 +279,7 @@ func (m *metrics) collectStates(e emitter, live *routing.Snapshot) {
 		}
 		first := sums[b.Name] == nil
 		if first {
-			sums[b.Name] = &stateSums{}
+			sums[b.Name] = &stateSums{series: series}
 		}
 		sums[b.Name].add(b, now)
 		for _, t := range targetsOf(b) {
@@ -292,7 +293,7 @@ func (m *metrics) collectStates(e emitter, live *routing.Snapshot) {
 		}
 	}
 	for name, s := range sums {
-		s.collect(e, name, m.models[name])
+		s.collect(e, name)
 	}
 	for key, n := range hits {
 		e.counter(descHits, n, key[:]...)
@@ -324,7 +325,7 @@ func (s *modelSeries) addHits(sums map[[3]string]uint64, name string) {
 	}
 }
 
-func (s *stateSums) collect(e emitter, name string, series *modelSeries) {
+func (s *stateSums) collect(e emitter, name string) {
 	e.gauge(descActive, float64(s.active), name)
 	e.gauge(descQueueDepth, float64(s.depth), name)
 	e.counter(descReservations, s.reservations, name)
@@ -332,12 +333,12 @@ func (s *stateSums) collect(e emitter, name string, series *modelSeries) {
 	for row, used := range s.rows {
 		if used {
 			s.collectKeys(e, name, row)
-			series.collectUnused(e, name, row)
+			s.series.collectUnused(e, name, row)
 		}
 	}
 	if s.rows[rowPrefix] {
 		for i, source := range malformedSources {
-			e.counter(descMalformed, series.malformed[i].Load(), name, source.String())
+			e.counter(descMalformed, s.series.malformed[i].Load(), name, source.String())
 		}
 	}
 }

@@ -162,7 +162,7 @@ func TestDecodeBodyCut(t *testing.T) {
 	for _, coding := range codingsSpoken {
 		body := encode(t, coding, plain)
 		name := []byte(codingName(coding))
-		for n := range len(body) {
+		for n := range body {
 			if coding == "zstd" && n == 0 {
 				continue // no frame at all is an empty stream
 			}

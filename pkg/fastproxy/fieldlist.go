@@ -50,7 +50,7 @@ func removeLines[N []byte | string](l *fieldList, name N, from int) {
 func (l *fieldList) removeHop(keepTE bool) {
 	s, kept := *l, 0
 	for i := range s {
-		if isHopField(s[i].key) && !(keepTE && reduceTE(&s[i])) {
+		if isHopField(s[i].key) && (!keepTE || !reduceTE(&s[i])) {
 			continue
 		}
 		if i != kept {
