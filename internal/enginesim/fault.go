@@ -17,6 +17,7 @@ import (
 // FaultKind names a way to fail.
 type FaultKind string
 
+// The ways to fail.
 const (
 	FaultNone      FaultKind = "none"       // heal: no fault, idle connections kept as the options say
 	FaultStatus    FaultKind = "status"     // answer with Status and an error body

@@ -28,8 +28,8 @@ func newAcceptor(f *front, port uint16, l net.Listener) *acceptor {
 }
 
 const (
-	acceptBackoffMin = 5 * time.Millisecond
-	acceptBackoffMax = time.Second
+	acceptBackoffFirst = 5 * time.Millisecond
+	acceptBackoffMost  = time.Second
 )
 
 // run accepts until the listener is closed. No error ends it otherwise: one
@@ -51,7 +51,7 @@ func (a *acceptor) run() {
 		if wait == 0 {
 			a.front.logger.Warn("cannot accept connections, trying again", slog.Any("port", a.port), slog.Any("error", err))
 		}
-		wait = min(max(2*wait, acceptBackoffMin), acceptBackoffMax)
+		wait = min(max(2*wait, acceptBackoffFirst), acceptBackoffMost)
 		time.Sleep(wait)
 	}
 }

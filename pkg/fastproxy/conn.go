@@ -80,19 +80,6 @@ func (r *registry) len() int {
 	return len(r.conns)
 }
 
-// counts returns how many connections are open and how many of them are busy:
-// within a message, an exchange or a tunnel.
-func (r *registry) counts() (open, busy int) {
-	r.each(func(c *clientConn) {
-		open++
-		switch connState(c.state.Load()) {
-		case connActive, connTunnel:
-			busy++
-		}
-	})
-	return open, busy
-}
-
 // admit registers an accepted connection; nil: it is over Limits.Connections.
 func (f *front) admit(a *acceptor, raw *net.TCPConn) *clientConn {
 	f.counters.accepted.Add(1)

@@ -43,7 +43,7 @@ func (f *front) drain(ctx context.Context) error {
 	}
 	cut := f.await(ctx)
 	for range acceptors {
-		<-ended
+		<-ended //nolint:errcheck // what it could not end, await has cut and reports
 	}
 	f.watch.close()
 	if cut > 0 {

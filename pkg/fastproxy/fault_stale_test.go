@@ -115,14 +115,14 @@ func TestIdleTimeOfEngines(t *testing.T) {
 	port := freePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, engine.address), port, nil)
 	for _, f := range everyFront(t, p) {
-		for _, wait := range []time.Duration{50, 99, 100, 101, 130, 0} {
+		for _, wait := range []int{50, 99, 100, 101, 130, 0} {
 			resp, err := f.client.Post(f.url+"/x", "text/plain", strings.NewReader("x"))
 			if err != nil || resp.StatusCode != 200 {
 				t.Fatalf("%s: %v %v", f.name, resp, err)
 			}
 			io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
-			time.Sleep(wait * time.Millisecond)
+			time.Sleep(time.Duration(wait) * time.Millisecond)
 		}
 	}
 	if served.Load() != 4*6 {

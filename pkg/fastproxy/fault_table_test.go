@@ -28,7 +28,6 @@ type fault struct {
 	cut     bool
 	trailer string // X-Trailer
 	interim bool   // a 103 comes first
-	closes  bool   // HTTP/1.1: the connection ends with the answer
 }
 
 const (

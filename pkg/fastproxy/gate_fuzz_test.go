@@ -79,7 +79,7 @@ func checkComposed(t *testing.T, g *gate, head []byte) {
 	block := make([]byte, len(head))
 	block = block[:g.compose(block, head)]
 	var h fasthttp.RequestHeader
-	br := bufio.NewReaderSize(bytes.NewReader(append(block, "rest"...)), 128<<10)
+	br := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(block), strings.NewReader("rest")), 128<<10)
 	if err := h.Read(br); err != nil {
 		t.Fatalf("fasthttp refuses %q: %v", block, err)
 	}

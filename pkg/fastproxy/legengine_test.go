@@ -179,7 +179,7 @@ type sink struct {
 	wrote     func()
 }
 
-func (s *sink) reset() { s.Buffer.Reset(); s.flushes = 0 }
+func (s *sink) reset() { s.Reset(); s.flushes = 0 }
 
 func (s *sink) Flush() error {
 	s.flushes++

@@ -73,8 +73,10 @@ var (
 	}
 )
 
-// DefaultLimits and DefaultTimeouts are what zero members stand for.
-func DefaultLimits() Limits     { return defaultLimits }
+// DefaultLimits are what zero members of Limits stand for.
+func DefaultLimits() Limits { return defaultLimits }
+
+// DefaultTimeouts are what zero members of Timeouts stand for.
 func DefaultTimeouts() Timeouts { return defaultTimeouts }
 
 // withDefaults returns o with every zero member set to its default.

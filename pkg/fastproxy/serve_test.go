@@ -111,7 +111,9 @@ func TestModelByBody(t *testing.T) {
 	// A coding that hides the model is the client's mistake, in its API's shape.
 	for coding, status := range map[string]int{"gzip": 400, "sdch": 415} {
 		resp := p.post(newClient(t), "/v1/chat/completions", packed.String()[:packed.Len()-9], "Content-Encoding", coding)
-		var e struct{ Error struct{ Message, Code string } }
+		var e struct {
+			Error struct{ Message, Code string }
+		}
 		if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || resp.StatusCode != status || e.Error.Code == "" {
 			t.Errorf("cut %s: status %d, error %+v, %v; want %d", coding, resp.StatusCode, e, err, status)
 		}

@@ -129,7 +129,7 @@ func splitAuthority(a []byte) (host []byte, ok bool) {
 	if len(a) == 0 {
 		return a, true
 	}
-	rest := a
+	var rest []byte
 	if a[0] == '[' {
 		end := bytes.IndexByte(a, ']')
 		if end < 0 || !isIPv6Literal(a[1:end]) {

@@ -120,7 +120,7 @@ func (u *upstreamConn) probeStep(fd uintptr) { u.quiet = !u.pending(fd) }
 // drain throws away what has been received, up to a bound.
 func (u *upstreamConn) drain() {
 	u.in = make([]byte, 4<<10)
-	u.raw.Control(func(fd uintptr) {
+	_ = u.raw.Control(func(fd uintptr) {
 		for range 64 {
 			n, err := ignoreInterrupts(syscall.Read, int(fd), u.in)
 			if n <= 0 || err != nil {

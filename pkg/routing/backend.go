@@ -30,9 +30,8 @@ type CompiledBackend struct {
 	// strategy has no keys. memberRing is over Members, in their order.
 	ring, memberRing *Ring
 
-	digest     digest
-	endpoints  *compiledEndpoints
-	fallbackTo string // Backend.Service as configured
+	digest    digest
+	endpoints *compiledEndpoints
 }
 
 // WakesOn says whether a request with this method may wake the backend while it

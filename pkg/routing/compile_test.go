@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -364,7 +363,7 @@ func TestCompileErrorHoldsNoKey(t *testing.T) {
 
 func TestCertificatesAreParsed(t *testing.T) {
 	l := mustCompile(t, fullConfig(t), testOptions(), nil, NewRegistry(Hooks{})).Socket(443).Listener([]byte("x"))
-	var certs []tls.Certificate = l.Certificates
+	certs := l.Certificates
 	if len(certs) != 1 || certs[0].Leaf == nil || certs[0].Leaf.DNSNames[0] != "a.example.com" {
 		t.Errorf("got %d certificates, or one without a leaf", len(certs))
 	}

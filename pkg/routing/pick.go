@@ -11,7 +11,7 @@ const (
 	// strict: neither tried by this request nor passed over.
 	strict leniency = iota
 	// lenient: not tried by this request.
-	lenient
+	lenient //nolint:unused // loops step over it
 	// anyTarget: all.
 	anyTarget
 	numLeniencies

@@ -107,7 +107,7 @@ func TestRingOrderAndDuplicatesDoNotMatter(t *testing.T) {
 func TestRingPinned(t *testing.T) {
 	r := ringOf("10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000", "[fd00::1]:8000")
 	got := map[string]string{}
-	for h := uint64(0); h < 8; h++ {
+	for h := range uint64(8) {
 		got[fmt.Sprintf("%016x", h<<61)] = r.owner(h << 61)
 	}
 	want := map[string]string{

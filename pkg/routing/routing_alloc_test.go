@@ -113,7 +113,7 @@ func TestRingLookupAllocs(t *testing.T) {
 	r := ringOf(podIDs(100)...)
 	sum := 0
 	wantNoAllocs(t, "ring", func() {
-		for h := uint64(0); h < 1_000; h++ {
+		for h := range uint64(1_000) {
 			sum += r.Lookup(mix(h))
 		}
 	})

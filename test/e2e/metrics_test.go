@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 )
@@ -53,7 +54,7 @@ func total(samples []sample, name string, pairs ...string) float64 {
 	sum := 0.0
 next:
 	for _, s := range samples {
-		if s.labels.Get(labels.MetricName) != name {
+		if s.labels.Get(model.MetricNameLabel) != name {
 			continue
 		}
 		for i := 0; i < len(pairs); i += 2 {
