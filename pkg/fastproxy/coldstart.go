@@ -40,7 +40,8 @@ func (s *Server) coldStartTimeout(b *routing.CompiledBackend) time.Duration {
 
 // waitIsOver says whether a request for wanted that waits for the Model cold
 // should decide again: the Model has a replica or cannot get one any more, or
-// another member of the group has one.
+// another member of the group is Ready. It is never true where Decide would send the request back to
+// the wait: it would go round without end.
 func waitIsOver(live *routing.Snapshot, cold, wanted string) bool {
 	b := live.Backend(cold)
 	if b == nil || b.Serverless == nil || b.Phase == routing.PhaseFailed || hasReplica(b) {
@@ -50,7 +51,7 @@ func waitIsOver(live *routing.Snapshot, cold, wanted string) bool {
 		return false
 	}
 	group := live.Backend(wanted)
-	return group == nil || slices.ContainsFunc(group.Members, hasReplica)
+	return group == nil || slices.ContainsFunc(group.Members, (*routing.CompiledBackend).MemberReady)
 }
 
 // hasReplica says whether b has an endpoint that takes requests.

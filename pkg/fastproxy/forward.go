@@ -145,7 +145,11 @@ func (x *exchange) tryAgain(err error) bool {
 }
 
 // retryReason names why the try that ended with err may be followed by another.
+// A retry of no attempts forbids also those that the gateway makes by itself.
 func (x *exchange) retryReason(err error) retryReason {
+	if r := x.rule.Retry; r != nil && r.Attempts == 0 {
+		return retryNone
+	}
 	if connectFailed(err) {
 		if x.tries.connects < maxConnectTries && x.otherEndpoint() {
 			return retryConnect
@@ -220,7 +224,7 @@ func resultOf(err error, status int) routing.Result {
 	switch {
 	case err == nil:
 		return routing.ResultOfStatus(status)
-	case err == errPoolFull:
+	case err == errPoolFull, err == errShortage:
 		return routing.ResultNeutral
 	case connectFailed(err):
 		return routing.ResultConnectFailed

@@ -67,24 +67,36 @@ func (b *CompiledBackend) pickTarget(in *RouteInput, member ticket, lease *Lease
 		d.Key = PrefixKey(in.Headers, in.Facts, &in.Options.Keys, b.Identity, &d.Malformed)
 	}
 	var pod ticket
-	probing := false
-	noPrefix := b.Strategy == StrategyPrefix && !d.Key.Valid()
+	p := picker{targets: targets, state: b.State, now: in.Now, rand: in.Rand, exclude: in.Exclude}
+	toService, probing := len(targets) == 0, false
+	if !toService && b.Strategy == StrategyPrefix && !d.Key.Valid() && b.Service != nil {
+		toService, probing = p.service(b.Service)
+	}
 	switch {
-	case len(targets) == 0 && b.Service == nil:
+	case toService && b.Service == nil:
 		d.Outcome = OutcomeNone
 		b.giveBack(member)
 		return
-	case len(targets) == 0, noPrefix && b.Service != nil:
+	case toService:
 		d.Outcome, d.Target = OutcomeServiceFallback, b.Service
 	default:
 		d.Outcome = OutcomePod
-		p := picker{targets: targets, state: b.State, now: in.Now, rand: in.Rand, exclude: in.Exclude}
 		d.Target, pod, probing = b.pickPod(&p, in.Options.ReservationTTL, d.Key)
 	}
 	*lease = Lease{
 		target: d.Target, backend: b.State, member: member, pod: pod,
 		rnd: in.Rand, picked: in.Now, probing: probing,
 	}
+}
+
+// service says whether a request without a key goes to the Service t: not while
+// the Service fails, and not again where this request tried it in vain, since
+// there are replicas that can be reached without it.
+func (p *picker) service(t *Target) (ok, probing bool) {
+	if !p.allowed(t, strict) {
+		return false, false
+	}
+	return p.claim(t, strict)
 }
 
 // pickPod picks a replica by the backend's strategy.

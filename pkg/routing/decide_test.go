@@ -339,3 +339,39 @@ func TestLeaseIsIdempotentAndReusable(t *testing.T) {
 	l.Release(startOfTime, ResultNeutral)
 	checkIdle(t, b)
 }
+
+// A prefix request without a key goes to the Service, but neither again where it
+// has just failed to, nor while the Service is passed over: pods are reachable.
+func TestServiceFallbackIsPassedOver(t *testing.T) {
+	var w world
+	w.model("m", StrategyPrefix, pods(2)...).Service = "10.96.0.1:8000"
+	o := testOptions()
+	b := backendOf(t, &w, o, "Model/ns/m")
+	in := withHeaders(o, 1, nil)
+	var l Lease
+	var d Decision
+	f := func(step string, want Outcome) {
+		t.Helper()
+		if b.Decide(in, &l, &d); d.Outcome != want || d.Target == nil {
+			t.Errorf("%s: %v to %v, want %v", step, d.Outcome, d.Target, want)
+		}
+	}
+	f("at first", OutcomeServiceFallback)
+	in.Exclude = append(in.Exclude, d.Target)
+	f("tried in vain", OutcomePod)
+	in.Exclude = nil
+	f("next request", OutcomeServiceFallback)
+	l.Release(in.Now, ResultConnectFailed)
+	f("passed over", OutcomePod)
+	in.Now += int64(firstPassingTime)
+	f("after the time", OutcomeServiceFallback)
+	probe := l
+	l = Lease{}
+	f("while one tries it", OutcomePod)
+	probe.Release(in.Now, ResultOK)
+	f("once it answered", OutcomeServiceFallback)
+	l.Release(in.Now, ResultOK)
+	if n := b.State.Active() + b.Service.Active() + b.Service.Reserved(); n != 0 {
+		t.Errorf("the ledgers hold %d at the end", n)
+	}
+}

@@ -5,12 +5,12 @@ package routing
 // members whose endpoints are all passed over, or all tried by this request,
 // are left out while another Ready member can take it.
 
-// ready says whether b, as a member, is Ready.
-func (b *CompiledBackend) ready() bool { return len(b.Ready) > 0 && b.Phase != PhaseFailed }
+// MemberReady says whether b, as a member of a group, is Ready.
+func (b *CompiledBackend) MemberReady() bool { return len(b.Ready) > 0 && b.Phase != PhaseFailed }
 
 // able says whether a Ready member has an endpoint that how allows.
 func (b *CompiledBackend) able(in *RouteInput, how leniency) bool {
-	if !b.ready() {
+	if !b.MemberReady() {
 		return false
 	}
 	if how == anyTarget {
