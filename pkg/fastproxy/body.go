@@ -187,19 +187,17 @@ func isCoded(v []byte) bool {
 	return len(v) != 0 && !bytes.EqualFold(v, []byte("identity"))
 }
 
-// parseBody finds the facts of the body that was read. A coding that is unknown
-// here leaves it without any; whether that is an error is the backend's matter.
+// parseBody finds the facts of the body that was read. A body that cannot be
+// decoded has none; that is an error where a backend wants it decoded, or where
+// only the model it names could have found a rule.
 func (x *exchange) parseBody() *failure {
 	w := &x.whole
 	if w.parsed || !w.read {
 		return nil
 	}
 	w.parsed = true
-	if f := x.decodePlain(); f != nil && f != &failUnknownCoding {
+	if f := x.decodePlain(); f != nil || len(w.plain) == 0 {
 		return f
-	}
-	if len(w.plain) == 0 {
-		return nil
 	}
 	contentType := x.req.header.ContentType()
 	if hasPrefixFold(contentType, "multipart/form-data") {
