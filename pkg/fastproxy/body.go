@@ -153,7 +153,9 @@ func (x *exchange) bodyFailure(err error) *failure {
 	}
 }
 
-// decodePlain undoes the content coding of the body that was read.
+// decodePlain undoes the content coding of the body that was read. How large the
+// result is shows only at its end, so that is when it is charged; until then the
+// number of decodings at one time bounds what a small body can grow to.
 func (x *exchange) decodePlain() *failure {
 	w := &x.whole
 	if w.plain != nil {
@@ -163,23 +165,35 @@ func (x *exchange) decodePlain() *failure {
 		w.plain = w.raw
 		return nil
 	}
-	limit := x.server.options.Limits.BodyBytes
-	w.plainBuf = bodyBuffers.get(min(4*len(w.raw), 1<<20))
-	plain, err := decodeBody((*w.plainBuf)[:0], x.coding, w.raw, int(limit))
-	*w.plainBuf = plain
+	x.server.decoding <- struct{}{}
+	defer func() { <-x.server.decoding }()
+	buf := bodyBuffers.get(min(4*len(w.raw), 1<<20))
+	plain, err := decodeBody((*buf)[:0], x.coding, w.raw, int(x.server.options.Limits.BodyBytes))
+	*buf = plain
+	f := decodeFailure(err)
+	if f == nil && !x.charge(int64(len(plain))) {
+		f = &failBodyMemory
+	}
+	if f != nil {
+		bodyBuffers.put(buf) // the exchange may go on for long with the body as it came
+		return f
+	}
+	w.plainBuf, w.plain = buf, plain
+	return nil
+}
+
+// decodeFailure is the answer to a body that decodeBody reported err of.
+func decodeFailure(err error) *failure {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, errUnknownCoding):
 		return &failUnknownCoding
 	case errors.Is(err, errTooLarge):
 		return &failBodyTooLarge
-	case err != nil:
+	default:
 		return &failBrokenCoding
 	}
-	if !x.charge(int64(len(plain))) {
-		return &failBodyMemory
-	}
-	w.plain = plain
-	return nil
 }
 
 // isCoded says whether a Content-Encoding value names a coding other than identity.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,8 @@ type Server struct {
 	mirrors *mirrors
 
 	bodies   budget
-	requests atomic.Int64 // exchanges begun, ever
+	decoding chan struct{} // holds one for each body that is being decoded
+	requests atomic.Int64  // exchanges begun, ever
 	retries  retryBudget
 	draining atomic.Bool
 }
@@ -40,6 +42,7 @@ func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{options: o, routing: &o.Settings.Options}
 	s.bodies.limit = o.Limits.BufferedBytes
+	s.decoding = make(chan struct{}, runtime.GOMAXPROCS(0)) // decoding is all computing
 	s.retries.requests = &s.requests
 	s.metrics = newMetrics(s)
 	s.log = newDecisionLog(o.Logger)
