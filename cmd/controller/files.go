@@ -90,7 +90,10 @@ func (r *reader) directory(path string) {
 			r.find(child, "cannot be read: "+reason(err))
 		case info.IsDir():
 			r.directory(child)
-		case isManifest(e.Name()):
+		case !isManifest(e.Name()):
+		case !info.Mode().IsRegular(): // a pipe would be waited for, a device never end
+			r.find(child, "is no regular file: move it away")
+		default:
 			r.file(child)
 		}
 	}
