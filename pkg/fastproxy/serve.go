@@ -124,7 +124,7 @@ func (x *exchange) readModel() bool {
 	if !x.listener.NeedsModel {
 		return true
 	}
-	x.req.header.Del(routing.HeaderModelName)
+	removeRequestField(x.req.header, routing.HeaderModelName)
 	var name []byte
 	switch {
 	case x.req.upgrade != nil:
