@@ -298,7 +298,7 @@ func (x *exchange) bodyFor(b *routing.CompiledBackend) *failure {
 			return f
 		}
 		w.out, coded = w.plain, false
-		x.req.header.Del("Content-Encoding")
+		removeRequestField(x.req.header, "Content-Encoding")
 	} else if coded {
 		x.req.header.SetBytesV("Content-Encoding", x.coding)
 	}
