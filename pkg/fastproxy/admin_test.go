@@ -145,7 +145,9 @@ func TestAdminConfigShowsNoSecret(t *testing.T) {
 			Key     string
 			Targets []struct{ Address, State string }
 		}
-		Config struct{ Certificates []struct{ Key, KeyPEM string } }
+		Config struct {
+			Certificates []struct{ Key, KeyPEM string }
+		}
 	}
 	if err := json.Unmarshal([]byte(body), &shown); err != nil {
 		t.Fatal(err)
