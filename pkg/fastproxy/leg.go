@@ -129,6 +129,9 @@ func (l *leg) roundTrip(h *fasthttp.RequestHeader, body []byte, stream requestBo
 		return err
 	}
 	l.upload.frame(h)
+	if len(h.Host()) == 0 { // an HTTP/1.0 client need not name one, to an endpoint we must
+		h.SetHost(l.pool.address)
+	}
 	for {
 		err := l.sendAndRead(h, resp, x)
 		if err == nil {
