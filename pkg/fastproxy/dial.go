@@ -88,6 +88,9 @@ func connectClass(err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.Is(err, syscall.ETIMEDOUT):
 		return errConnectTimeout
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL),
+		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+		return errShortage
 	}
 	return errConnectFailed
 }

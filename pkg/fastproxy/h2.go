@@ -86,6 +86,8 @@ type h2stream struct {
 	// left is what a declared length still allows; -1: unknown.
 	left     int64
 	headSent bool
+	// stall ends a write that the client's flow control holds up for too long.
+	stall h2alarm
 }
 
 // serveHTTP2 is one request over HTTP/2, from its fields to its answer.
@@ -103,7 +105,7 @@ func (f *front) serveHTTP2(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.fillHeader(method, r)
-	s.body = h2body{r: r.Body, length: r.ContentLength, stream: s, grpc: s.isGRPC()}
+	s.body.r, s.body.length, s.body.stream, s.body.grpc = r.Body, r.ContentLength, s, s.isGRPC()
 	// The client resets the stream, or its connection ends.
 	stop := context.AfterFunc(r.Context(), s.slot.fire)
 	x := f.core.acquire()
@@ -192,6 +194,8 @@ func (s *h2stream) finish(x *exchange) {
 			s.front.caught(v)
 		}
 	}()
+	s.stall.unset() // a panic may have left them set
+	s.body.silence.unset()
 	s.front.core.finish(x)
 	x.req, x.resp, x.slot, x.interim = request{}, response{}, nil, nil
 	s.front.core.release(x)
@@ -237,7 +241,9 @@ func (s *h2stream) respond(x *exchange) bool {
 		return true
 	}
 	if !r.stream {
+		s.watch()
 		_, err := s.w.Write(r.body)
+		s.stall.unset()
 		return err == nil
 	}
 	return s.sendStream(x)
@@ -245,11 +251,13 @@ func (s *h2stream) respond(x *exchange) bool {
 
 // sendStream passes the body on as the core streams it.
 func (s *h2stream) sendStream(x *exchange) bool {
-	if s.control.Flush() != nil {
+	if s.Flush() != nil {
 		return false
 	}
 	if _, err := s.front.core.stream(x, s); err != nil {
-		_ = s.control.Flush()
+		if err != errClientWrite {
+			_ = s.Flush()
+		}
 		return false
 	}
 	if s.left > 0 {
@@ -290,7 +298,9 @@ func (s *h2stream) Write(p []byte) (int, error) {
 		}
 		s.left -= int64(len(p))
 	}
+	s.watch()
 	n, err := s.w.Write(p)
+	s.stall.unset()
 	if err != nil {
 		return n, errClientWrite
 	}
@@ -299,11 +309,22 @@ func (s *h2stream) Write(p []byte) (int, error) {
 
 // Flush implements flushWriter.
 func (s *h2stream) Flush() error {
-	if s.control.Flush() != nil {
+	s.watch()
+	err := s.control.Flush()
+	s.stall.unset()
+	if err != nil {
 		return errClientWrite
 	}
 	return nil
 }
+
+// watch bounds the write that follows. WriteByteTimeout does not: it bounds
+// what the connection takes, not what the client's flow control holds back.
+func (s *h2stream) watch() {
+	s.stall.set(s.front.timeouts.WriteStall, s.giveUp)
+}
+
+func (s *h2stream) giveUp() { _ = s.control.SetWriteDeadline(longAgo) }
 
 // inform passes an informational answer on (informer).
 func (s *h2stream) inform(h *fasthttp.ResponseHeader) {

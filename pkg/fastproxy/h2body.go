@@ -1,18 +1,15 @@
 package fastproxy
 
-import (
-	"io"
-	"time"
-)
+import "io"
 
 // h2body is the body of an HTTP/2 request (requestBody).
 type h2body struct {
 	r      io.Reader
 	length int64
 	stream *h2stream
-	// silence ends a wait that takes too long; nil for gRPC, whose streams may
+	// silence ends a wait that takes too long, but for gRPC, whose streams may
 	// be silent for ever.
-	silence *time.Timer
+	silence h2alarm
 	grpc    bool
 	err     error // sticky
 }
@@ -27,11 +24,11 @@ func (b *h2body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	b.watch()
-	n, err := b.r.Read(p)
-	if b.silence != nil {
-		b.silence.Stop()
+	if !b.grpc {
+		b.silence.set(b.stream.front.timeouts.Body, b.interrupt)
 	}
+	n, err := b.r.Read(p)
+	b.silence.unset()
 	switch {
 	case err == nil:
 	case err == io.EOF:
@@ -49,15 +46,3 @@ func (b *h2body) Read(p []byte) (int, error) {
 
 // interrupt implements interruptibleBody.
 func (b *h2body) interrupt() { _ = b.stream.control.SetReadDeadline(longAgo) }
-
-// watch bounds the wait of the next read. The deadline of net/http is set only
-// when it is due: it would also run while nobody reads.
-func (b *h2body) watch() {
-	switch d := b.stream.front.timeouts.Body; {
-	case b.grpc:
-	case b.silence == nil:
-		b.silence = time.AfterFunc(d, func() { _ = b.stream.control.SetReadDeadline(time.Unix(1, 0)) })
-	default:
-		b.silence.Reset(d)
-	}
-}

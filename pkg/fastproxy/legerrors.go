@@ -10,8 +10,12 @@ var (
 	// errConnectTimeout: the connection was not made in time. Nothing was sent.
 	errConnectTimeout = errors.New("fastproxy: connecting to the endpoint timed out")
 	// errConnectFailed: no connection for another reason (no route, unknown
-	// name, no descriptors). Nothing was sent.
+	// name). Nothing was sent.
 	errConnectFailed = errors.New("fastproxy: cannot connect to the endpoint")
+	// errShortage: this process or its system lacks what a connection takes
+	// (descriptors, ports, memory), through no fault of the endpoint. Nothing
+	// was sent.
+	errShortage = errors.New("fastproxy: no descriptors, ports or memory left to connect to the endpoint")
 	// errPoolFull: the endpoint has MaxOpen connections already. Nothing was sent.
 	errPoolFull = errors.New("fastproxy: too many connections to the endpoint")
 
@@ -43,7 +47,7 @@ var (
 // nothing reached the endpoint.
 func connectFailed(err error) bool {
 	switch err {
-	case errConnectRefused, errConnectTimeout, errConnectFailed, errPoolFull:
+	case errConnectRefused, errConnectTimeout, errConnectFailed, errShortage, errPoolFull:
 		return true
 	}
 	return false

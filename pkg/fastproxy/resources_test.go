@@ -71,3 +71,10 @@ func (before resources) check(t testing.TB, p *proxy) {
 
 // isReset says whether err is a connection's end by reset.
 func isReset(err error) bool { return errors.Is(err, syscall.ECONNRESET) }
+
+// stackBytes is what the goroutines' stacks take.
+func stackBytes() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.StackInuse)
+}
