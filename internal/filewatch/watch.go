@@ -82,7 +82,7 @@ func (w *watch) loop(ctx context.Context, look func() time.Duration) {
 		case <-ctx.Done():
 			return
 		case e := <-events:
-			if w.counts(e) {
+			if w.lost(e) || w.counts(e) {
 				stir()
 			}
 		case err := <-failures:
@@ -102,6 +102,18 @@ func (w *watch) loop(ctx context.Context, look func() time.Duration) {
 			again = time.After(w.options.Poll)
 		}
 	}
+}
+
+// lost says whether e tells that a watched directory has gone from its place,
+// and forgets its watch. A new directory in that place may well have the old
+// one's inode number, so renew could not tell them apart.
+func (w *watch) lost(e fsnotify.Event) bool {
+	if _, ok := w.known[e.Name]; !ok || !e.Has(fsnotify.Remove) && !e.Has(fsnotify.Rename) {
+		return false
+	}
+	_ = w.fs.Remove(e.Name)
+	delete(w.known, e.Name)
+	return true
 }
 
 // lookAgain renews the watches, looks, and returns when to look next without
