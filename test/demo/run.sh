@@ -42,6 +42,14 @@ ready() {
 	exit 1
 }
 
+# An address that is taken would answer in our stead.
+for taken in 127.0.0.{1,2,3}:18000 "${gateway#http://}" "$admin"; do
+	if { exec 3<>"/dev/tcp/${taken%:*}/${taken#*:}"; } 2>/dev/null; then
+		echo "cannot start: something listens on $taken already, perhaps another make run; end it (see: ss -ltnp)" >&2
+		exit 1
+	fi
+done
+
 for n in 1 2 3; do
 	echo "==> engine-$n on 127.0.0.$n:18000"
 	bin/enginesim --listen "127.0.0.$n:18000" --name "engine-$n" --time-scale 0.1 >"$logs/engine-$n" 2>&1 &
