@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -230,5 +231,49 @@ func TestConnectionAge(t *testing.T) {
 	sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if resp, _ := readAnswer(t, br, "GET"); !resp.Close {
 		t.Error("an old connection stays")
+	}
+}
+
+// TestEndBetweenAnswerAndIdle: a port that is removed, or a drain that begins,
+// after an answer has promised that the connection goes on and before it is
+// idle, still leaves the client its grace: the next request is answered, and that
+// answer ends the connection.
+func TestEndBetweenAnswerAndIdle(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, f *front){
+		"removed port": func(t *testing.T, f *front) {
+			if err := f.apply(nil); err != nil {
+				t.Error(err)
+			}
+		},
+		"drain": func(t *testing.T, f *front) {
+			ended := make(chan error, 1)
+			go func() { ended <- f.drain(t.Context()) }()
+			t.Cleanup(func() {
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+			waitUntil(t, "the drain has begun", f.draining.Load)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc := &testCore{answer: fixedCore("ok")}
+			f, addr := testFront(t, tc, nil)
+			finish, endOnce := f.core.finish, sync.OnceFunc(func() { end(t, f) })
+			f.core.finish = func(x *exchange) {
+				finish(x)
+				endOnce()
+			}
+			c := dialFront(t, addr)
+			br := bufio.NewReader(c)
+			for i, closes := range []bool{false, true} {
+				sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				resp, _ := readAnswer(t, br, "GET")
+				if resp.StatusCode != 200 || resp.Close != closes {
+					t.Errorf("answer %d: status %d, close %v, want %v", i, resp.StatusCode, resp.Close, closes)
+				}
+				waitUntil(t, "the exchange has finished", func() bool { return tc.finished.Load() == int64(i+1) })
+			}
+		})
 	}
 }

@@ -3,7 +3,6 @@ package fastproxy
 import (
 	"bytes"
 	"io"
-	"net"
 	"time"
 )
 
@@ -66,10 +65,8 @@ func (c *h1conn) fillHead(now int64) error {
 	if !c.claim(connNew, connNew) {
 		c.state.Store(int32(connIdle))
 	}
-	// A drain that begins from here on finds the connection idle and wakes it.
-	if c.front.ending(c.clientConn) && c.served > 0 {
-		return net.ErrClosed
-	}
+	// From here on a drain finds the connection idle, and wakes it after a grace:
+	// the client may not know of the end yet, and send.
 	err := c.fill()
 	if c.claim(connIdle, connActive) || c.claim(connNew, connActive) {
 		return err
