@@ -1,7 +1,6 @@
 package fastproxy
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"sync/atomic"
@@ -28,9 +27,10 @@ type wholeBody struct {
 	charged                  int64   // bytes held of the process's budget
 }
 
-// keep takes over the scratch memory of the exchange's last body.
-func (w *wholeBody) keep(last *wholeBody) {
-	w.facts = last.facts
+// reset forgets the last body, which was released.
+func (w *wholeBody) reset() {
+	w.raw, w.plain, w.out = nil, nil, nil
+	w.read, w.parsed = false, false
 	w.facts.Reset()
 }
 
@@ -198,7 +198,7 @@ func decodeFailure(err error) *failure {
 
 // isCoded says whether a Content-Encoding value names a coding other than identity.
 func isCoded(v []byte) bool {
-	return len(v) != 0 && !bytes.EqualFold(v, []byte("identity"))
+	return len(v) != 0 && !equalFold(v, "identity")
 }
 
 // parseBody finds the facts of the body that was read. A body that cannot be
@@ -213,17 +213,14 @@ func (x *exchange) parseBody() *failure {
 	if f := x.decodePlain(); f != nil || len(w.plain) == 0 {
 		return f
 	}
+	const form = "multipart/form-data"
 	contentType := x.req.header.ContentType()
-	if hasPrefixFold(contentType, "multipart/form-data") {
+	if len(contentType) >= len(form) && equalFold(contentType[:len(form)], form) {
 		w.facts.ParseMultipart(contentType, w.plain)
 	} else {
 		w.facts.ParseJSON(w.plain, &x.server.routing.Keys)
 	}
 	return nil
-}
-
-func hasPrefixFold(b []byte, prefix string) bool {
-	return len(b) >= len(prefix) && bytes.EqualFold(b[:len(prefix)], []byte(prefix))
 }
 
 // planBody reads the body whole where the pick, the served model name or

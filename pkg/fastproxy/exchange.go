@@ -103,8 +103,8 @@ func (s *clientSlot) retract() bool {
 	return s.inflight.Swap(nil) != nil
 }
 
-// exchange is one request and its answer, from match to record. Each HTTP/1.1
-// connection owns one and uses it again; HTTP/2 takes them from a pool.
+// exchange is one request and its answer, from match to record. The fronts take
+// one from a pool for each request and put it back after finish.
 type exchange struct {
 	server *Server
 	slot   *clientSlot
@@ -125,4 +125,5 @@ type exchange struct {
 	interim informer
 
 	core
+	scratch
 }

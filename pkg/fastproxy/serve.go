@@ -12,7 +12,7 @@ import (
 )
 
 // core is what the stations of one exchange hand to each other. It is reset
-// between requests; buffers that are kept say so.
+// between requests.
 type core struct {
 	snapshot *routing.Snapshot
 	socket   *routing.Socket
@@ -28,12 +28,10 @@ type core struct {
 	undecoded *failure
 
 	fields fieldView
-	whole  wholeBody
 
 	lease    routing.Lease
 	input    routing.RouteInput
 	decision routing.Decision
-	tried    []*routing.Target // kept
 	tries    tries
 
 	// started is when the request's head was complete, answered when the head
@@ -47,9 +45,16 @@ type core struct {
 	streamed error // how the answer's stream ended
 	sent     int64 // bytes of the answer's body
 	finished bool
+}
 
-	target, authority, location, coding []byte // kept buffers
-	answerBody                          []byte // kept up to keptAnswerBytes
+// scratch is what an exchange keeps from one request to the next, because it is
+// memory or too large to be cleared whole; begin resets its members in place.
+type scratch struct {
+	whole wholeBody
+	tried []*routing.Target
+
+	target, authority, location, coding []byte
+	answerBody                          []byte // up to keptAnswerBytes
 }
 
 // fieldView shows a request's fields to the router.
@@ -82,13 +87,11 @@ func (x *exchange) serve() {
 
 // begin resets the stations' state for the request that x.req holds.
 func (x *exchange) begin() {
-	kept := core{
-		tried: x.tried[:0], target: x.target[:0], authority: x.authority[:0],
-		location: x.location[:0], answerBody: x.answerBody[:0],
-		coding: append(x.coding[:0], x.req.header.Peek("Content-Encoding")...),
-	}
-	kept.whole.keep(&x.whole)
-	x.core = kept
+	x.core = core{}
+	x.tried, x.target, x.authority = x.tried[:0], x.target[:0], x.authority[:0]
+	x.location, x.answerBody = x.location[:0], x.answerBody[:0]
+	x.coding = append(x.coding[:0], x.req.header.Peek("Content-Encoding")...)
+	x.whole.reset()
 	x.started = time.Now().UnixNano()
 	x.fields.h = x.req.header
 	x.snapshot = x.server.snapshot()
