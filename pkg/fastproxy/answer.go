@@ -23,7 +23,6 @@ func (x *exchange) answer(now int64) {
 	body, complete := x.leg.complete(x.answerBody[:0])
 	if complete {
 		x.answerBody, x.resp.body = body, body
-		x.leg.close(true)
 		x.lease.Release(now, routing.ResultNeutral)
 		return
 	}

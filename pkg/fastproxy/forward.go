@@ -125,16 +125,13 @@ func (x *exchange) tryAgain(err error) bool {
 	if x.timeIsOver() {
 		return false
 	}
-	now := time.Now().UnixNano()
-	var pause time.Duration
-	switch reason {
-	case retryConnect:
+	if reason == retryConnect {
 		x.tries.connects++
-	default:
-		if !x.server.retries.allow(now) {
+	} else {
+		if !x.server.retries.allow(time.Now().UnixNano()) {
 			return false
 		}
-		if pause = x.rule.Retry.Backoff << min(x.tries.asked, 6); pause > 0 && !x.pause(pause) {
+		if pause := x.rule.Retry.Backoff << min(x.tries.asked, 6); pause > 0 && !x.pause(pause) {
 			return false
 		}
 		x.tries.asked++
@@ -154,7 +151,7 @@ func (x *exchange) retryReason(err error) retryReason {
 		if x.tries.connects < maxConnectTries && x.otherEndpoint() {
 			return retryConnect
 		}
-		return x.asked(retryConnect)
+		return x.asked(retryAskedConnect)
 	}
 	switch err {
 	case nil:
@@ -174,10 +171,7 @@ func (x *exchange) retryReason(err error) retryReason {
 // asked is reason where the rule's retry has a try left and the request can be
 // sent again, retryNone otherwise.
 func (x *exchange) asked(reason retryReason) retryReason {
-	if r := x.rule.Retry; r != nil && x.tries.asked < r.Attempts && (x.whole.read || reason == retryConnect) {
-		if reason == retryConnect {
-			return retryAskedConnect
-		}
+	if r := x.rule.Retry; r != nil && x.tries.asked < r.Attempts && (x.whole.read || reason == retryAskedConnect) {
 		return reason
 	}
 	return retryNone
