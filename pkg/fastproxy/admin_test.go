@@ -17,19 +17,11 @@ import (
 // that asks the port.
 func adminOf(t *testing.T, edit func(*Options)) (*Server, func(path string) (int, string)) {
 	t.Helper()
-	o := Options{BindAddress: "127.0.0.1", AdminAddress: "127.0.0.1:0", Settings: routing.DefaultSettings()}
-	o.Settings.ShutdownDrainDelay = 0
-	if edit != nil {
-		edit(&o)
-	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		s.Drain(ctx)
+	s := startServer(t, func(o *Options) {
+		o.AdminAddress = "127.0.0.1:0"
+		if edit != nil {
+			edit(o)
+		}
 	})
 	c := newClient(t)
 	return s, func(path string) (int, string) {

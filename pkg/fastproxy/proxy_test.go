@@ -44,6 +44,15 @@ func freePort(t testing.TB) uint16 {
 // options first.
 func startProxy(t testing.TB, cfg routing.Config, port uint16, edit func(*Options)) *proxy {
 	t.Helper()
+	p := &proxy{Server: startServer(t, edit), t: t, port: port, config: cfg}
+	p.apply()
+	return p
+}
+
+// startServer starts a data plane on loopback, without a drain delay, and ends
+// it with the test; edit, which may be nil, changes its options first.
+func startServer(t testing.TB, edit func(*Options)) *Server {
+	t.Helper()
 	o := Options{BindAddress: "127.0.0.1", Settings: routing.DefaultSettings()}
 	o.Settings.ShutdownDrainDelay = 0
 	if edit != nil {
@@ -58,9 +67,7 @@ func startProxy(t testing.TB, cfg routing.Config, port uint16, edit func(*Option
 		defer cancel()
 		s.Drain(ctx)
 	})
-	p := &proxy{Server: s, t: t, port: port, config: cfg}
-	p.apply()
-	return p
+	return s
 }
 
 // apply serves p.config as it stands now.
