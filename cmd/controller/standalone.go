@@ -5,10 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"flexinfer.ai/gateway/internal/cli"
 	"flexinfer.ai/gateway/internal/dataplane"
-	"flexinfer.ai/gateway/internal/filewatch"
 	"flexinfer.ai/gateway/pkg/fastproxy"
 )
 
@@ -54,22 +54,9 @@ type standaloneOptions struct {
 
 // standalone serves until ctx ends, then drains.
 func standalone(ctx context.Context, o standaloneOptions) error {
-	server, err := fastproxy.New(o.serve)
-	if err != nil {
-		return err
-	}
-	log := o.serve.Logger
-	if a := server.AdminAddr(); a != nil {
-		log.Info("admin port open", "address", a.String())
-	}
-	if o.started != nil {
-		o.started(server)
-	}
-	f := &follower{roots: o.manifests, server: server, log: log, report: o.report}
-	filewatch.Watch(ctx, o.manifests, filewatch.Options{
-		Refused: func(err error) { log.Warn(err.Error()) },
-	}, f.follow)
-	return dataplane.Drain(server, &o.serve)
+	return dataplane.Serve(ctx, &o.serve, o.manifests, o.started, func(s *fastproxy.Server) func() time.Duration {
+		return (&follower{roots: o.manifests, server: s, log: o.serve.Logger, report: o.report}).follow
+	})
 }
 
 // reporter prints findings as lines for people, or as log records where the log

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"flexinfer.ai/gateway/internal/dataplane"
-	"flexinfer.ai/gateway/internal/filewatch"
 	"flexinfer.ai/gateway/pkg/fastproxy"
 	"flexinfer.ai/gateway/pkg/routing"
 )
@@ -23,22 +22,9 @@ type options struct {
 
 // run serves until ctx ends, then drains.
 func run(ctx context.Context, o options) error {
-	server, err := fastproxy.New(o.serve)
-	if err != nil {
-		return err
-	}
-	log := o.serve.Logger
-	if a := server.AdminAddr(); a != nil {
-		log.Info("admin port open", "address", a.String())
-	}
-	if o.started != nil {
-		o.started(server)
-	}
-	g := &gateway{path: o.snapshot, server: server, log: log}
-	filewatch.Watch(ctx, []string{o.snapshot}, filewatch.Options{
-		Refused: func(err error) { log.Warn(err.Error()) },
-	}, g.reload)
-	return dataplane.Drain(server, &o.serve)
+	return dataplane.Serve(ctx, &o.serve, []string{o.snapshot}, o.started, func(s *fastproxy.Server) func() time.Duration {
+		return (&gateway{path: o.snapshot, server: s, log: o.serve.Logger}).reload
+	})
 }
 
 // gateway follows one snapshot file.
