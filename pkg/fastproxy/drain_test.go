@@ -247,7 +247,9 @@ func TestEndBetweenAnswerAndIdle(t *testing.T) {
 		},
 		"drain": func(t *testing.T, f *front) {
 			ended := make(chan error, 1)
-			go func() { ended <- f.drain(t.Context()) }()
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			t.Cleanup(cancel)
+			go func() { ended <- f.drain(ctx) }()
 			t.Cleanup(func() {
 				if err := <-ended; err != nil {
 					t.Error(err)
