@@ -19,4 +19,7 @@ const (
 	RoutingSessionAffinity = "session-affinity"
 	RoutingPrefix          = "prefix"
 	RoutingLeastLoaded     = "least-loaded"
+	// RoutingDefault is what a Model's status says where no valid annotation
+	// asks for a strategy; it is no value of the annotation.
+	RoutingDefault = "default"
 )

@@ -1,5 +1,6 @@
 // Package v1alpha2 holds the API group inference.flexinfer.ai, version
-// v1alpha2: the Model that HTTPRoutes name as a backend.
+// v1alpha2: the Model that HTTPRoutes name as a backend, and the
+// GatewayParameters that say how gateway pods run.
 //
 // A Model describes one served model: what is served (spec.backend,
 // spec.source), where its replicas are (spec.serviceName, spec.port), the names
@@ -17,11 +18,11 @@
 // The status may be shared: another operator may own status.phase, and is then
 // obeyed; conditions of types that are not declared here are left alone.
 //
-// zz_generated.deepcopy.go and manifests/crd/inference.flexinfer.ai_models.yaml
-// are generated from the markers in this package; `go generate` renews both.
+// zz_generated.deepcopy.go and the CRDs in manifests/crd are generated from the
+// markers in this package; `go generate` renews them and a test compares them.
 //
 // +kubebuilder:object:generate=true
 // +groupName=inference.flexinfer.ai
 package v1alpha2
 
-//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd paths=. output:crd:dir=../../../manifests/crd
+//go:generate go tool -modfile=../../../tools/go.mod controller-gen object crd paths=. output:crd:dir=../../../manifests/crd

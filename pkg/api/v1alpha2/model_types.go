@@ -8,11 +8,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:resource:shortName=mdl,categories=flexinfer
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
-// +kubebuilder:printcolumn:name="Backend",type=string,JSONPath=`.spec.backend`
+// +kubebuilder:printcolumn:name="Strategy",type=string,JSONPath=`.status.strategy`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
-// +kubebuilder:printcolumn:name="Endpoints",type=integer,JSONPath=`.status.endpoints`
-// +kubebuilder:printcolumn:name="Routing",type=string,JSONPath=`.metadata.annotations.flexinfer\.ai/routing`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Backend",type=string,JSONPath=`.spec.backend`,priority=1
 // +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.spec.source`,priority=1
 // +kubebuilder:printcolumn:name="Last active",type=date,JSONPath=`.status.lastActiveTime`,priority=1
 type Model struct {
@@ -248,6 +248,27 @@ type ModelStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Endpoints int32 `json:"endpoints"`
+
+	// TotalEndpoints is the number of replicas there are or should be: that of
+	// the scale target where it is known, else those that the Service knows.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TotalEndpoints int32 `json:"totalEndpoints"`
+
+	// Ready is endpoints and totalEndpoints for people, such as 2/3.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Ready string `json:"ready,omitempty"`
+
+	// Strategy is the routing strategy in force, an annotation's value, or
+	// default where no valid one asks for another than the Service's own
+	// balancing.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Strategy string `json:"strategy,omitempty"`
 
 	// LastActiveTime is when a request last kept the Model awake.
 	//

@@ -9,15 +9,18 @@ import (
 // GroupName is the API group of this package.
 const GroupName = "inference.flexinfer.ai"
 
-// KindModel is the kind of Model objects in references.
-const KindModel = "Model"
+// The kinds of objects in references.
+const (
+	KindModel             = "Model"
+	KindGatewayParameters = "GatewayParameters"
+)
 
 // GroupVersion is the group and version of this package.
 var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha2"}
 
 // AddToScheme registers the types of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Model{}, &ModelList{})
+	s.AddKnownTypes(GroupVersion, &Model{}, &ModelList{}, &GatewayParameters{}, &GatewayParametersList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
