@@ -45,7 +45,7 @@ run: build ## Serve the examples with three simulated engines and print requests
 	@test/demo/run.sh
 
 .PHONY: test
-test: unit allocs e2e ## Run every test: unit with the race detector, allocation gates, end to end
+test: unit allocs e2e h2spec ## Run every test: unit with the race detector, allocation gates, end to end, h2spec
 
 .PHONY: race-note
 race-note:
@@ -71,6 +71,11 @@ e2e: build python race-note ## Run the end-to-end tests: real sockets, official 
 	$(call say,end-to-end tests (a module of its own in test/e2e))
 	@cd test/e2e && E2E_PYTHON=$(CURDIR)/$(VENV)/bin/python E2E_RACE='$(RACE)' go test -count=1 -timeout=20m ./...
 
+.PHONY: h2spec
+h2spec: go ## Run h2spec against the product, and list what it and net/http do not pass
+	$(call say,h2spec (a module of its own in test/h2spec))
+	@cd test/h2spec && go test -count=1 -v -timeout=10m ./...
+
 .PHONY: python
 python: $(VENV)/.ready ## Set up the Python SDKs in a git-ignored virtual environment
 
@@ -86,11 +91,13 @@ lint: go ## Run go vet and the pinned golangci-lint
 	$(call say,go vet)
 	@go vet $(PKGS)
 	@cd test/e2e && go vet ./...
+	@cd test/h2spec && go vet ./...
 	@cd test/bench/peers && go vet ./...
 	$(call say,golangci-lint as pinned in tools/go.mod (building it takes minutes the first time))
 	@go build -C tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@bin/golangci-lint run $(PKGS)
 	@cd test/e2e && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
+	@cd test/h2spec && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
 	@cd test/bench/peers && ../../../bin/golangci-lint run -c ../../../.golangci.yml ./...
 
 .PHONY: fmt

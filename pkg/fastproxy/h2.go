@@ -22,6 +22,9 @@ const (
 	// http2Window is how much of one request's body is received ahead of its
 	// reader, http2ConnWindow of one connection's bodies together.
 	http2Window, http2ConnWindow = 256 << 10, 1 << 20
+	// http2Frame is how large a frame may be. Every connection keeps a buffer for
+	// the largest that it got.
+	http2Frame = 64 << 10
 )
 
 // newHTTP2 returns the HTTP/2 server of a port and the listener that feeds it.
@@ -41,6 +44,7 @@ func newHTTP2(a *acceptor) (*http.Server, *handover) {
 			MaxConcurrentStreams:          http2Streams,
 			MaxReceiveBufferPerStream:     http2Window,
 			MaxReceiveBufferPerConnection: http2ConnWindow,
+			MaxReadFrameSize:              http2Frame,
 			SendPingTimeout:               http2Ping,
 			PingTimeout:                   http2PingWait,
 			WriteByteTimeout:              f.timeouts.WriteStall,
