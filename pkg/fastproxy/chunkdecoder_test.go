@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,9 @@ func decodeInPieces(in []byte, size func() int) (payload []byte, used int, done 
 	}
 	return payload, used, c.done(), trailers, err
 }
+
+// blankBeforeExtension is what RFC 9112 wants parsed and net/http refuses.
+var blankBeforeExtension = regexp.MustCompile("[0-9A-Fa-f][ \t]+;")
 
 // FuzzChunkDecoder compares with net/http: what the decoder takes as a body,
 // net/http takes as the same body; and it does not matter in which pieces the
@@ -59,7 +63,7 @@ func FuzzChunkDecoder(f *testing.F) {
 			t.Fatalf("in pieces: %q %d %v %q %v, at once: %q %d %v %q %v",
 				p2, used2, done2, trailers2, err2, payload, used, done, trailers, err)
 		}
-		if !done || err != nil {
+		if !done || err != nil || blankBeforeExtension.Match(in) {
 			return
 		}
 		r := bufio.NewReaderSize(io.MultiReader(strings.NewReader("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), bytes.NewReader(in)), 64<<10)

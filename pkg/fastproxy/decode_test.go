@@ -300,5 +300,31 @@ func referenceDecode(coding string, body []byte, limit int) ([]byte, error) {
 		src = bytes.NewReader(body)
 		return read(stdflate.NewReader(src), nil)
 	}
-	return read(stdgzip.NewReader(src))
+	return referenceGzip(body, limit)
+}
+
+// referenceGzip reads all members. It refuses reserved header flags as RFC 1952
+// asks, which the standard library lets pass.
+func referenceGzip(body []byte, limit int) (out []byte, err error) {
+	src := bytes.NewReader(body)
+	var r stdgzip.Reader
+	for {
+		if at := len(body) - src.Len(); len(body) > at+3 && body[at+3]>>5 != 0 {
+			return out, stdgzip.ErrHeader
+		}
+		if err := r.Reset(src); err != nil {
+			return out, err
+		}
+		r.Multistream(false)
+		member, err := io.ReadAll(io.LimitReader(&r, int64(limit+1-len(out))))
+		out = append(out, member...)
+		switch {
+		case err != nil:
+			return out, err
+		case len(out) > limit:
+			return out, errTooLarge
+		case src.Len() == 0:
+			return out, nil
+		}
+	}
 }
