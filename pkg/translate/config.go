@@ -23,9 +23,18 @@ type configBuilder struct {
 func (t *translation) buildConfigs() []GatewayConfig {
 	var configs []GatewayConfig
 	for _, obj := range t.in.gateways {
-		if g := t.gateways[nameOf(obj)]; g != nil && g.accepted() {
-			configs = append(configs, GatewayConfig{Gateway: g.name, Config: t.buildConfig(g)})
+		g := t.gateways[nameOf(obj)]
+		if g == nil || !g.accepted() {
+			continue
 		}
+		c := GatewayConfig{Gateway: g.name, Generation: obj.Generation}
+		if g.rest != nil {
+			c.Config, c.Complete = *g.rest, *g.complete
+		} else {
+			c.Config = t.buildConfig(g)
+			c.Complete = c.Config
+		}
+		configs = append(configs, c)
 	}
 	return configs
 }

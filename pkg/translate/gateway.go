@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"flexinfer.ai/gateway/pkg/routing"
 )
 
 // gatewayState is one Gateway of our classes and what became of it.
@@ -18,6 +20,10 @@ type gatewayState struct {
 	refused    *finding // why nothing of the Gateway is accepted
 	addresses  []gwapiv1.GatewayStatusAddress
 	addressing *finding // why its addresses keep it from serving
+
+	// complete and rest are the Config with and without what the data plane
+	// refused; nil where it refused nothing.
+	complete, rest *routing.Config
 }
 
 // resolveGateways reads every Gateway of our classes.

@@ -135,6 +135,8 @@ func (t *translation) programmedListener(g *gatewayState, l *listenerState) meta
 		return no(gwapiv1.ListenerConditionReason(l.conflict.reason), "Nothing is served, because the listener conflicts with another one")
 	case !l.accepted():
 		return no(gwapiv1.ListenerReasonInvalid, "Nothing is served, because the listener is not accepted")
+	case l.unserved != nil:
+		return no(gwapiv1.ListenerConditionReason(l.unserved.reason), l.unserved.String())
 	case !l.serves():
 		return no(gwapiv1.ListenerReasonInvalid, "Nothing is served, because the listener has no usable certificate")
 	case g.addressing != nil:

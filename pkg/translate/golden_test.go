@@ -42,6 +42,8 @@ type goldenOptions struct {
 	ImpliedClass  string              `json:"impliedClass,omitempty"`
 	Addresses     map[string][]string `json:"addresses,omitempty"` // by "namespace/name"
 	Pending       map[string]string   `json:"pending,omitempty"`
+	// Refused are reasons by Key, of the Gateway's resources as in.yaml gives them.
+	Refused map[string]map[string]string `json:"refused,omitempty"`
 }
 
 // TestGoldens translates in.yaml of every archive under testdata and compares
@@ -92,7 +94,31 @@ func translateGolden(t testing.TB, archive *txtar.Archive) translate.Result {
 	for _, p := range problems {
 		t.Errorf("unexpected problem: %s", p)
 	}
-	return translate.Translate(resources, readOptions(t, archive))
+	opts := readOptions(t, archive)
+	refuse(t, archive, resources, &opts)
+	return translate.Translate(resources, opts)
+}
+
+// refuse translates once without refusals, so that the resources can be refused
+// as they are.
+func refuse(t testing.TB, archive *txtar.Archive, resources translate.Resources, opts *translate.Options) {
+	var o goldenOptions
+	if err := yaml.UnmarshalStrict([]byte(file(archive, optionFile)), &o); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range translate.Translate(resources, *opts).Configs {
+		reasons := o.Refused[c.Gateway.String()]
+		for _, key := range slices.Sorted(maps.Keys(reasons)) {
+			r, ok := translate.NewRefusal(key, reasons[key], &c.Complete)
+			if !ok {
+				t.Fatalf("the Config of Gateway %s holds no %s", c.Gateway, key)
+			}
+			if opts.Refused == nil {
+				opts.Refused = map[types.NamespacedName][]translate.Refusal{}
+			}
+			opts.Refused[c.Gateway] = append(opts.Refused[c.Gateway], r)
+		}
+	}
 }
 
 func readOptions(t testing.TB, archive *txtar.Archive) translate.Options {

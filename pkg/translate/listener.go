@@ -23,6 +23,7 @@ type listenerState struct {
 
 	refused    *finding  // why it is not accepted, conflicts excepted
 	conflict   *finding  // why it is not distinct
+	unserved   *finding  // why the data plane does not serve it
 	unresolved []finding // references that did not resolve
 
 	attached int32 // routes whose Accepted is True for it
@@ -34,7 +35,7 @@ func (l *listenerState) accepted() bool { return l.refused == nil && l.conflict 
 // serves reports whether the listener has all it needs to take connections: an
 // HTTPS one needs a certificate.
 func (l *listenerState) serves() bool {
-	return l.accepted() && (l.spec.Protocol != gwapiv1.HTTPSProtocolType || len(l.certs) > 0)
+	return l.accepted() && l.unserved == nil && (l.spec.Protocol != gwapiv1.HTTPSProtocolType || len(l.certs) > 0)
 }
 
 // findings are all mistakes of the listener.

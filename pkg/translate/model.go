@@ -21,6 +21,7 @@ type modelState struct {
 	list    routing.EndpointList
 
 	steering   []finding // unusable annotations and labels: RoutingValid
+	unserved   *finding  // why a data plane does not serve it: ResolvedRefs
 	unresolved *finding  // why requests cannot reach it: ResolvedRefs
 	names      []finding // aliases that belong to others: NamesValid
 }

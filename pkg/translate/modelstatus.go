@@ -28,6 +28,9 @@ func (t *translation) modelStatuses() []ObjectStatus[v1alpha2.ModelStatus] {
 
 func (m *modelState) conditions() []metav1.Condition {
 	resolved := newCondition(v1alpha2.ConditionResolvedRefs, true, v1alpha2.ReasonResolvedRefs, "Requests reach the Model through Service "+m.serviceName().String())
+	if m.unserved != nil {
+		resolved = newCondition(v1alpha2.ConditionResolvedRefs, false, m.unserved.reason, m.unserved.String())
+	}
 	if m.unresolved != nil {
 		resolved = newCondition(v1alpha2.ConditionResolvedRefs, false, m.unresolved.reason, m.unresolved.String())
 	}

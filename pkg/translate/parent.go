@@ -51,7 +51,6 @@ func (t *translation) attach(r *routeState) {
 			t.warn(string(kindHTTPRoute), r.name, p.refused.field, p.refused.message)
 		}
 	}
-	r.countAttached()
 }
 
 // bind finds the listeners of a Gateway that take the route through one

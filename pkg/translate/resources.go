@@ -62,6 +62,10 @@ type Options struct {
 	// Pending says why a Gateway's configuration is not yet served by its data
 	// plane; Gateways that are not in it count as programmed.
 	Pending map[types.NamespacedName]string
+	// Refused are resources that a Gateway's data plane could not serve. One that
+	// is still the same is left out of the Gateway's Config, as Config.Without
+	// does, and its object's status says why.
+	Refused map[types.NamespacedName][]Refusal
 }
 
 func (o Options) controllerName() gwapiv1.GatewayController {

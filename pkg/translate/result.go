@@ -22,14 +22,22 @@ type Result struct {
 	HTTPRoutes     []ObjectStatus[gwapiv1.HTTPRouteStatus]
 	Models         []ObjectStatus[v1alpha2.ModelStatus]
 
+	// LeftOut are the resources of Options.Refused that are still as they were
+	// refused, in the order given.
+	LeftOut []LeftOut
+
 	// Warnings are all mistakes found, those that became conditions included.
 	Warnings []Warning
 }
 
 // GatewayConfig is what one Gateway's data plane serves.
 type GatewayConfig struct {
-	Gateway types.NamespacedName
-	Config  routing.Config
+	Gateway    types.NamespacedName
+	Generation int64 // of the Gateway object
+	Config     routing.Config
+	// Complete is Config with what the data plane refused (Options.Refused); the
+	// same where nothing was left out.
+	Complete routing.Config
 }
 
 // ObjectStatus is the complete status that an object should have.

@@ -49,6 +49,10 @@ func Translate(res Resources, opts Options) Result {
 	t.formGroups()
 	t.resolveGateways()
 	t.translateRoutes()
+	r.LeftOut = t.leaveOutRefused()
+	for _, route := range t.routes {
+		route.countAttached()
+	}
 
 	r.Configs = t.buildConfigs()
 	r.Gateways = t.gatewayStatuses()
