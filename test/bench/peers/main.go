@@ -50,7 +50,7 @@ func parseFlags() (options, error) {
 	var o options
 	flag.StringVar(&o.rows, "rows", strings.Join(names, ","), "`ROWS` to measure")
 	flag.StringVar(&o.load, "load", "wrk", "`CLIENT`: wrk, or go for this program's own")
-	flag.StringVar(&o.gateway, "gateway", "bin/controller", "`PROGRAM` of FlexInfer Gateway")
+	flag.StringVar(&o.gateway, "gateway", "bin/controller", "`PROGRAMS` of FlexInfer Gateway: several builds, separated by commas, are compared")
 	flag.StringVar(&o.envoy, "envoy", "envoy", "`PROGRAM` of Envoy")
 	flag.IntVar(&o.rounds, "rounds", 5, "`NUMBER` of rounds")
 	flag.DurationVar(&o.duration, "duration", 5*time.Second, "`DURATION` of a row in a round, after 1s of warm-up; whole seconds")
@@ -82,7 +82,7 @@ func measure() error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	b := &bench{gateway: o.gateway, envoy: o.envoy, dir: dir}
+	b := &bench{gateways: strings.Split(o.gateway, ","), envoy: o.envoy, dir: dir}
 	defer b.stop()
 	send, err := b.client(o.load)
 	if err != nil {

@@ -59,7 +59,7 @@ func (b *bench) report(w io.Writer) error {
 	ratio := func(what, a, over string, figure func(*row) float64, aim string) {
 		x, y := b.row(a), b.row(over)
 		if x != nil && y != nil {
-			fmt.Fprintf(w, "%-8s %-11s / %-8s %.2f  %s\n", what, a, over, figure(x)/figure(y), aim)
+			fmt.Fprintf(w, "%-8s %-11s / %-9s %.2f  %s\n", what, a, over, figure(x)/figure(y), aim)
 		}
 	}
 	ratio("req/s", "ours", "nginx", (*row).rate, "(aim: at least 1)")
@@ -67,6 +67,10 @@ func (b *bench) report(w io.Writer) error {
 	ratio("CPU", "ours-body", "ours", (*row).cpuPerRequest, "(aim: at most 1.08)")
 	ratio("CPU", "ours", "envoy", (*row).cpuPerRequest, "(aim: at most 0.4)")
 	ratio("CPU", "ours-routes", "ours", (*row).cpuPerRequest, "")
+	for n := range b.gateways {
+		ratio("CPU", fmt.Sprintf("ours@%d", n+1), "ours", (*row).cpuPerRequest, "")
+		ratio("CPU", fmt.Sprintf("ours-body@%d", n+1), "ours-body", (*row).cpuPerRequest, "")
+	}
 	ratio("CPU", "ours", "naive", (*row).cpuPerRequest, "")
 	return nil
 }

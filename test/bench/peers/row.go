@@ -20,7 +20,7 @@ const (
 	loopback   = "127.0.0.1"
 	enginePort = 19000
 	firstPort  = 19001 // of the proxies, by their number
-	bodyPort   = 19051
+	bodyPort   = 19051 // of the gateway by body
 )
 
 var engineHosts = []string{"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"}
@@ -30,19 +30,19 @@ var templates embed.FS
 
 // row is one line of the table: a process and the address to load.
 type row struct {
-	name, what string
-	address    string
-	process    *process
-	samples    []sample
+	name, address string
+	process       *process
+	samples       []sample
 }
 
 // bench is one run of the program.
 type bench struct {
-	gateway, envoy string // programs
-	dir            string // holds configurations and requests
-	engines        *process
-	rows           []*row
-	processes      []*process
+	gateways  []string // programs
+	envoy     string   // program
+	dir       string   // holds configurations and requests
+	engines   *process
+	rows      []*row
+	processes []*process
 }
 
 // settings are what the templates are filled with.
@@ -114,13 +114,13 @@ func installed(program, remedy string) (string, error) {
 }
 
 // add starts a proxy and adds its row.
-func (b *bench) add(ctx context.Context, name, what string, command []string, addresses ...string) error {
+func (b *bench) add(ctx context.Context, name string, command []string, addresses ...string) error {
 	p, err := start(ctx, name, command, addresses...)
 	if err != nil {
 		return err
 	}
 	b.processes = append(b.processes, p)
-	b.rows = append(b.rows, &row{name: name, what: what, address: addresses[0], process: p})
+	b.rows = append(b.rows, &row{name: name, address: addresses[0], process: p})
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (b *bench) startEngines(ctx context.Context) (err error) {
 
 // startDirect adds one of the engines without a proxy; its CPU is the engines'.
 func (b *bench) startDirect(context.Context, int) error {
-	b.rows = append(b.rows, &row{name: "direct", what: "an engine itself", address: b.settings(0).Engines[0], process: b.engines})
+	b.rows = append(b.rows, &row{name: "direct", address: b.settings(0).Engines[0], process: b.engines})
 	return nil
 }
 
@@ -153,8 +153,7 @@ func (b *bench) startNginx(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return b.add(ctx, "nginx", "hash $http_x_session_id consistent",
-		[]string{program, "-e", "stderr", "-p", b.dir, "-c", config}, s.Listen)
+	return b.add(ctx, "nginx", []string{program, "-e", "stderr", "-p", b.dir, "-c", config}, s.Listen)
 }
 
 func (b *bench) startHAProxy(ctx context.Context, i int) error {
@@ -167,7 +166,7 @@ func (b *bench) startHAProxy(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return b.add(ctx, "haproxy", "balance hdr(X-Session-ID), consistent", []string{program, "-db", "-f", config}, s.Listen)
+	return b.add(ctx, "haproxy", []string{program, "-db", "-f", config}, s.Listen)
 }
 
 func (b *bench) startEnvoy(ctx context.Context, i int) error {
@@ -180,7 +179,7 @@ func (b *bench) startEnvoy(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return b.add(ctx, "envoy", "RING_HASH on x-session-id", []string{program, "-c", config,
+	return b.add(ctx, "envoy", []string{program, "-c", config,
 		"--concurrency", strconv.Itoa(s.CPUs), "--log-level", "error", "--disable-hot-restart"}, s.Listen)
 }
 
@@ -190,19 +189,26 @@ func (b *bench) startNaive(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return b.add(ctx, "naive", "fasthttp HostClient, no routing", append([]string{self, "naive", s.Listen}, s.Engines...), s.Listen)
+	return b.add(ctx, "naive", append([]string{self, "naive", s.Listen}, s.Engines...), s.Listen)
 }
 
-// startOurs adds the gateway twice: by the session header and by the body.
+// startOurs adds each build of the gateway twice: by the session header and by
+// the body. The first is "ours", the others "ours@2" and on.
 func (b *bench) startOurs(ctx context.Context, i int) error {
-	s := b.settings(i)
-	s.BodyPort = bodyPort
-	s.Routes = []route{{Name: "all"}}
-	if err := b.addGateway(ctx, "ours", "X-Session-ID", &s); err != nil {
-		return err
+	for n, program := range b.gateways {
+		s := b.settings(i + 10*n)
+		s.BodyPort = bodyPort + 10*n
+		s.Routes = []route{{Name: "all"}}
+		suffix := ""
+		if n > 0 {
+			suffix = fmt.Sprintf("@%d", n+1)
+		}
+		if err := b.addGateway(ctx, program, "ours"+suffix, &s); err != nil {
+			return err
+		}
+		p := b.rows[len(b.rows)-1].process
+		b.rows = append(b.rows, &row{name: "ours-body" + suffix, address: address(loopback, s.BodyPort), process: p})
 	}
-	p := b.rows[len(b.rows)-1].process
-	b.rows = append(b.rows, &row{name: "ours-body", what: "canonical prefix key", address: address(loopback, s.BodyPort), process: p})
 	return nil
 }
 
@@ -212,11 +218,11 @@ func (b *bench) startRoutes(ctx context.Context, i int) error {
 	for n := range manyHosts {
 		s.Routes = append(s.Routes, route{fmt.Sprintf("route-%d", n), hostname(n)})
 	}
-	return b.addGateway(ctx, "ours-routes", fmt.Sprintf("X-Session-ID, %d routes", manyHosts), &s)
+	return b.addGateway(ctx, b.gateways[0], "ours-routes", &s)
 }
 
 // addGateway starts the gateway with its admin port, profiles included, 100 above.
-func (b *bench) addGateway(ctx context.Context, name, what string, s *settings) error {
+func (b *bench) addGateway(ctx context.Context, program, name string, s *settings) error {
 	config, err := b.write("gateway.yaml", name+".yaml", s)
 	if err != nil {
 		return err
@@ -225,7 +231,7 @@ func (b *bench) addGateway(ctx context.Context, name, what string, s *settings) 
 	if s.BodyPort != 0 {
 		addresses = append(addresses, address(loopback, s.BodyPort))
 	}
-	command := append(strings.Fields(b.gateway), "standalone", "--manifests", config, "--bind", loopback,
+	command := append(strings.Fields(program), "standalone", "--manifests", config, "--bind", loopback,
 		"--admin", address(loopback, s.Port+100), "--pprof", "--shutdown-drain-delay", "0s")
-	return b.add(ctx, name, what, command, addresses...)
+	return b.add(ctx, name, command, addresses...)
 }
