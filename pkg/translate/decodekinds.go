@@ -66,6 +66,10 @@ var decodableKinds = []decodableKind{
 		func(r *Resources, o *gwapiv1.ReferenceGrant) { r.ReferenceGrants = append(r.ReferenceGrants, o) }).alsoVersion("v1beta1"),
 	kindOf(v1alpha2.GroupName, "v1alpha2", v1alpha2.KindModel, completeModel,
 		func(r *Resources, o *v1alpha2.Model) { r.Models = append(r.Models, o) }),
+	kindOf(v1alpha2.GroupName, "v1alpha2", v1alpha2.KindGatewayParameters, completeGatewayParameters,
+		func(r *Resources, o *v1alpha2.GatewayParameters) {
+			r.GatewayParameters = append(r.GatewayParameters, o)
+		}),
 	kindOf("", "v1", "Service", completeService,
 		func(r *Resources, o *corev1.Service) { r.Services = append(r.Services, o) }).named(validation.IsDNS1123Label),
 	kindOf("discovery.k8s.io", "v1", "EndpointSlice", completeEndpointSlice,

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -16,6 +17,8 @@ type gatewayState struct {
 	obj       *gwapiv1.Gateway
 	name      types.NamespacedName
 	listeners []*listenerState
+	// parameters say how its gateway pods run.
+	parameters v1alpha2.GatewayParametersSpec
 
 	refused    *finding // why nothing of the Gateway is accepted
 	addresses  []gwapiv1.GatewayStatusAddress
@@ -49,19 +52,14 @@ func (t *translation) resolveGateways() {
 	}
 }
 
-// ownsGateway reports whether the Gateway's class is ours and accepted.
+// ownsGateway reports whether the Gateway's class is ours, accepted or not.
 func (t *translation) ownsGateway(obj *gwapiv1.Gateway) bool {
 	class := obj.Spec.GatewayClassName
-	accepted, ours := t.classes[class]
-	if ours && accepted {
+	if _, ours := t.classes[class]; ours {
 		return true
 	}
-	const field = "spec.gatewayClassName"
-	switch {
-	case ours:
-		t.warn("Gateway", nameOf(obj), field, fmt.Sprintf("GatewayClass %s is not accepted: mend the class first", class))
-	case !slices.ContainsFunc(t.in.classes, func(c *gwapiv1.GatewayClass) bool { return c.Name == string(class) }):
-		t.warn("Gateway", nameOf(obj), field, fmt.Sprintf("GatewayClass %s does not exist: create it with spec.controllerName %s",
+	if !slices.ContainsFunc(t.in.classes, func(c *gwapiv1.GatewayClass) bool { return c.Name == string(class) }) {
+		t.warn("Gateway", nameOf(obj), "spec.gatewayClassName", fmt.Sprintf("GatewayClass %s does not exist: create it with spec.controllerName %s",
 			class, t.opts.controllerName()))
 	}
 	return false
@@ -71,22 +69,27 @@ func (t *translation) resolveGateway(obj *gwapiv1.Gateway) *gatewayState {
 	g := &gatewayState{obj: obj, name: nameOf(obj)}
 	g.listeners = t.resolveListeners(obj)
 	findConflicts(g.listeners)
-	g.refused = refuseGatewayFields(obj)
+	g.refused = t.refuseGateway(g)
 	t.resolveAddresses(g)
 	return g
 }
 
-// refuseGatewayFields finds what makes the whole Gateway unacceptable.
-func refuseGatewayFields(obj *gwapiv1.Gateway) *finding {
-	if infra := obj.Spec.Infrastructure; infra != nil && infra.ParametersRef != nil {
+// refuseGateway finds what makes the whole Gateway unacceptable, and reads its
+// parameters.
+func (t *translation) refuseGateway(g *gatewayState) *finding {
+	if class := g.obj.Spec.GatewayClassName; !t.classes[class] {
 		return &finding{
-			reason: string(gwapiv1.GatewayReasonInvalidParameters),
-			field:  "spec.infrastructure.parametersRef",
-			message: fmt.Sprintf("parameters of kind %s are not known here: remove the field",
-				groupKind(string(infra.ParametersRef.Group), string(infra.ParametersRef.Kind))),
+			reason:  string(gwapiv1.GatewayReasonInvalidParameters),
+			field:   "spec.gatewayClassName",
+			message: fmt.Sprintf("GatewayClass %s is not accepted: mend what its condition Accepted says", class),
 		}
 	}
-	for i, a := range obj.Spec.Addresses {
+	parameters, f := t.resolveParameters(g.obj)
+	if f != nil {
+		return f
+	}
+	g.parameters = parameters
+	for i, a := range g.obj.Spec.Addresses {
 		if kind := deref(a.Type, string(gwapiv1.IPAddressType)); kind != string(gwapiv1.IPAddressType) {
 			return &finding{
 				reason:  string(gwapiv1.GatewayReasonUnsupportedAddress),

@@ -205,8 +205,24 @@ func statusView(r translate.Result) map[string]any {
 	}
 	for _, s := range r.Models {
 		view["Model "+s.Name.String()] = map[string]any{
-			"phase": s.Status.Phase, "endpoints": s.Status.Endpoints, "conditions": conditionLines(s.Status.Conditions),
+			"phase": s.Status.Phase, "ready": s.Status.Ready, "strategy": s.Status.Strategy, "conditions": conditionLines(s.Status.Conditions),
 		}
+	}
+	for _, p := range r.Provisions {
+		raw, err := json.Marshal(p.Parameters)
+		if err != nil {
+			panic(err)
+		}
+		if string(raw) != "{}" {
+			view["provision "+p.Gateway.Namespace+"/"+p.Gateway.Name] = string(raw)
+		}
+	}
+	if len(r.Held) > 0 {
+		var held []string
+		for _, name := range r.Held {
+			held = append(held, name.String())
+		}
+		view["held"] = held
 	}
 	var warnings []string
 	for _, w := range r.Warnings {

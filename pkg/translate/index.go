@@ -22,6 +22,7 @@ type index struct {
 	routes          []*gwapiv1.HTTPRoute
 	referenceGrants []*gwapiv1.ReferenceGrant
 	models          []*v1alpha2.Model
+	parameters      map[types.NamespacedName]*v1alpha2.GatewayParameters
 
 	services     map[types.NamespacedName]*corev1.Service
 	slices       map[types.NamespacedName][]*discoveryv1.EndpointSlice // by Service
@@ -39,6 +40,7 @@ func newIndex(res Resources) *index {
 		routes:          sorted(res.HTTPRoutes),
 		referenceGrants: sorted(res.ReferenceGrants),
 		models:          sorted(res.Models),
+		parameters:      byName(res.GatewayParameters),
 		services:        byName(res.Services),
 		slices:          map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
 		secrets:         byName(res.Secrets),

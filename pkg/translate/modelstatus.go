@@ -2,10 +2,12 @@ package translate
 
 import (
 	"encoding/json"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flexinfer.ai/gateway/pkg/api/v1alpha2"
+	"flexinfer.ai/gateway/pkg/routing"
 )
 
 var modelConditions = []string{
@@ -19,11 +21,37 @@ func (t *translation) modelStatuses() []ObjectStatus[v1alpha2.ModelStatus] {
 		m := t.models[nameOf(obj)]
 		status := *obj.Status.DeepCopy()
 		status.Endpoints = countReady(m.list.Endpoints)
+		status.TotalEndpoints = t.countReplicas(m)
+		status.Ready = fmt.Sprintf("%d/%d", status.Endpoints, status.TotalEndpoints)
+		status.Strategy = strategyNames[m.backend.Strategy]
 		status.Phase = t.phase(m)
 		status.Conditions = mergeConditions(status.Conditions, m.conditions(), modelConditions, obj.Generation, t.opts.Now)
 		statuses = append(statuses, ObjectStatus[v1alpha2.ModelStatus]{Name: m.name, Generation: obj.Generation, Status: status})
 	}
 	return statuses
+}
+
+// strategyNames are the routing strategies as a status says them.
+var strategyNames = map[routing.Strategy]string{
+	routing.StrategyDefault:     v1alpha2.RoutingDefault,
+	routing.StrategySession:     v1alpha2.RoutingSessionAffinity,
+	routing.StrategyPrefix:      v1alpha2.RoutingPrefix,
+	routing.StrategyLeastLoaded: v1alpha2.RoutingLeastLoaded,
+}
+
+// countReplicas is how many replicas there should be, as the scale target says,
+// or are: while a target is scaled down, some more may still be ready.
+func (t *translation) countReplicas(m *modelState) int32 {
+	total := countReady(m.list.Endpoints)
+	if replicas, ok := t.in.scaleTargets[scaleTargetOf(m.obj)]; ok {
+		return max(total, replicas)
+	}
+	for _, e := range m.list.Endpoints {
+		if e.State == routing.EndpointNotReady {
+			total++
+		}
+	}
+	return total
 }
 
 func (m *modelState) conditions() []metav1.Condition {

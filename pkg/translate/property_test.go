@@ -64,6 +64,7 @@ func shuffleAll(rng *rand.Rand, r *translate.Resources) {
 	shuffle(rng, r.HTTPRoutes)
 	shuffle(rng, r.ReferenceGrants)
 	shuffle(rng, r.Models)
+	shuffle(rng, r.GatewayParameters)
 	shuffle(rng, r.Services)
 	shuffle(rng, r.EndpointSlices)
 	shuffle(rng, r.Secrets)

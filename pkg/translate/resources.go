@@ -22,12 +22,14 @@ type Resources struct {
 	HTTPRoutes      []*gwapiv1.HTTPRoute
 	ReferenceGrants []*gwapiv1.ReferenceGrant
 	Models          []*v1alpha2.Model
-	Services        []*corev1.Service
-	EndpointSlices  []*discoveryv1.EndpointSlice
-	Secrets         []*corev1.Secret
-	ConfigMaps      []*corev1.ConfigMap
-	Namespaces      []*corev1.Namespace
-	ScaleTargets    []ScaleTarget
+	// GatewayParameters are those that classes and Gateways may name.
+	GatewayParameters []*v1alpha2.GatewayParameters
+	Services          []*corev1.Service
+	EndpointSlices    []*discoveryv1.EndpointSlice
+	Secrets           []*corev1.Secret
+	ConfigMaps        []*corev1.ConfigMap
+	Namespaces        []*corev1.Namespace
+	ScaleTargets      []ScaleTarget
 }
 
 // ScaleTarget is the scale of a workload that a Model may be scaled through.

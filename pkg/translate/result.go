@@ -14,6 +14,11 @@ import (
 type Result struct {
 	// Configs holds one Config for each accepted Gateway.
 	Configs []GatewayConfig
+	// Provisions say what the same Gateways need to run on. Held are the Gateways
+	// of our classes that are not accepted: what already runs for them is to be
+	// left as it is, until they are mended or go.
+	Provisions []Provision
+	Held       []types.NamespacedName
 
 	// The statuses of all objects that are ours to report on, whether or not
 	// they differ from what the object holds.

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
 
 // translation is the working state of one Translate call: the indexed input
@@ -15,14 +17,16 @@ type translation struct {
 	opts Options
 	in   *index
 
-	grants   grantSet
-	classes  map[gwapiv1.ObjectName]bool // ours and accepted
-	certs    map[types.NamespacedName]certificateResult
-	models   map[types.NamespacedName]*modelState
-	groups   map[types.NamespacedName]*labelGroup
-	services map[string]*serviceBackend // by backend key
-	gateways map[types.NamespacedName]*gatewayState
-	routes   []*routeState
+	grants  grantSet
+	classes map[gwapiv1.ObjectName]bool // ours; accepted or not
+	// classParameters are those of our accepted classes that name some.
+	classParameters map[gwapiv1.ObjectName]*v1alpha2.GatewayParametersSpec
+	certs           map[types.NamespacedName]certificateResult
+	models          map[types.NamespacedName]*modelState
+	groups          map[types.NamespacedName]*labelGroup
+	services        map[string]*serviceBackend // by backend key
+	gateways        map[types.NamespacedName]*gatewayState
+	routes          []*routeState
 
 	warnings []Warning
 }
@@ -55,6 +59,7 @@ func Translate(res Resources, opts Options) Result {
 	}
 
 	r.Configs = t.buildConfigs()
+	r.Provisions, r.Held = t.provisions()
 	r.Gateways = t.gatewayStatuses()
 	r.HTTPRoutes = t.routeStatuses()
 	r.Models = t.modelStatuses()
