@@ -167,6 +167,8 @@ cover: go ## Measure the coverage of the unit tests into coverage.html
 	@go tool cover -html=coverage.out -o coverage.html
 	@go tool cover -func=coverage.out | tail -1
 
+include conformance/cluster/cluster.mk
+
 .PHONY: clean
 clean: ## Remove what the other targets made
 	@rm -rf bin $(VENV) coverage.out coverage.html bench.txt

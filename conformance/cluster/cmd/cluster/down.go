@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// down ends every process of the cluster and removes all that it made, apart from
+// the built programs and images. When there is nothing it does nothing.
+func down(ctx context.Context, l layout, out io.Writer) error {
+	if err := requireRoot(); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	other, err := owner()
+	if err != nil {
+		return err
+	}
+	if !l.owns(other) {
+		return fmt.Errorf("the cluster on this machine is that of %s: end it by `CLUSTER_STATE=%s make cluster-down`", other, other)
+	}
+	if err := l.remove(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "the cluster is down")
+	return os.Remove(lockPath)
+}
+
+// remove goes on after an error, to leave as little as possible.
+func (l layout) remove(ctx context.Context) error {
+	steps := []func() error{
+		func() error { return killAll(ctx) },
+		func() error { return unmountBelow(l.run(), runtimeDir) },
+		func() error { return foreign(processesInside()) },
+		func() error { return removeNetwork(ctx) },
+		func() error { return removeCgroups(ctx) },
+		removeTraces(l.run()),
+		func() error { return os.RemoveAll(l.run()) },
+		func() error { return os.RemoveAll(l.kubeconfig()) },
+		func() error { return os.RemoveAll(runtimeDir) },
+	}
+	var all error
+	for _, step := range steps {
+		all = errors.Join(all, step())
+	}
+	return all
+}
+
+// foreign tells of processes that somebody else runs in the namespace: they are not
+// ours to end, and keep its network alive.
+func foreign(processes []string) error {
+	if len(processes) == 0 {
+		return nil
+	}
+	return fmt.Errorf("these processes were started in the cluster's network and still run, end them: %s", strings.Join(processes, ", "))
+}
+
+// removeTraces removes what programs write to places that cannot be configured:
+// the CNI library's results, and the kubelet's links to logs.
+func removeTraces(run string) func() error {
+	return func() error {
+		results, _ := filepath.Glob("/var/lib/cni/results/" + clusterName + "-*") // the pattern is right
+		links, _ := filepath.Glob("/var/log/containers/*.log")
+		for _, link := range links {
+			if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, run+"/") {
+				results = append(results, link)
+			}
+		}
+		var all error
+		for _, path := range results {
+			all = errors.Join(all, os.Remove(path))
+		}
+		return all
+	}
+}
