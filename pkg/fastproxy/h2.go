@@ -7,7 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -25,6 +25,8 @@ const (
 	// http2Frame is how large a frame may be. Every connection keeps a buffer for
 	// the largest that it got.
 	http2Frame = 64 << 10
+	// http2Exchange is how long a request may take if nothing else ends it.
+	http2Exchange = 30 * 24 * time.Hour
 )
 
 // newHTTP2 returns the HTTP/2 server of a port and the listener that feeds it.
@@ -39,7 +41,9 @@ func newHTTP2(a *acceptor) (*http.Server, *handover) {
 		Protocols:      &protocols,
 		MaxHeaderBytes: f.limits.HeaderBytes,
 		IdleTimeout:    f.timeouts.ClientIdle,
-		ErrorLog:       log.New(io.Discard, "", 0), // clients' mistakes
+		// For what net/http answers without us, or has not given to us.
+		WriteTimeout: f.timeouts.WriteStall,
+		ErrorLog:     log.New(io.Discard, "", 0), // clients' mistakes
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          http2Streams,
 			MaxReceiveBufferPerStream:     http2Window,
@@ -50,7 +54,7 @@ func newHTTP2(a *acceptor) (*http.Server, *handover) {
 			WriteByteTimeout:              f.timeouts.WriteStall,
 		},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, ownerKey{}, handed.owner(conn))
+			return context.WithValue(ctx, ownerKey{}, &h2conn{clientConn: handed.owner(conn)})
 		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			if state == http.StateClosed {
@@ -60,7 +64,7 @@ func newHTTP2(a *acceptor) (*http.Server, *handover) {
 	}, handed
 }
 
-// ownerKey is the context key of an HTTP/2 connection's *clientConn.
+// ownerKey is the context key of an HTTP/2 connection's *h2conn.
 type ownerKey struct{}
 
 // serveHTTP2 runs the port's HTTP/2 server until it is shut down.
@@ -78,7 +82,7 @@ func (c *clientConn) handOver(conn net.Conn) bool {
 // h2stream is one HTTP/2 request and what its exchange needs beside it.
 type h2stream struct {
 	front   *front
-	conn    *clientConn
+	conn    *h2conn
 	w       http.ResponseWriter
 	control *http.ResponseController
 	body    h2body
@@ -92,33 +96,45 @@ type h2stream struct {
 	headSent bool
 	// stall ends a write that the client's flow control holds up for too long.
 	stall h2alarm
+	begun time.Time
 }
 
 // serveHTTP2 is one request over HTTP/2, from its fields to its answer.
 func (f *front) serveHTTP2(w http.ResponseWriter, r *http.Request) {
-	c, _ := r.Context().Value(ownerKey{}).(*clientConn)
-	if c == nil {
-		panic(http.ErrAbortHandler)
+	c, _ := r.Context().Value(ownerKey{}).(*h2conn)
+	if c == nil || c.clientConn == nil || r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // or the client has reset it already
 	}
-	s := &h2stream{front: f, conn: c, w: w, control: http.NewResponseController(w)}
+	s := &h2stream{front: f, conn: c, w: w, control: http.NewResponseController(w), begun: time.Now()}
+	c.streams.Add(1)
+	_ = s.control.SetWriteDeadline(s.begun.Add(http2Exchange))
 	method := []byte(r.Method)
-	refused := s.check(method, r)
-	if refused != nil {
+	if refused := s.check(method, r); refused != nil {
 		f.counters.refused.add(refused.reason)
 		s.refuse(refused)
-		return
+	} else if !s.exchange(r, method) {
+		panic(http.ErrAbortHandler) // RST_STREAM: the answer is incomplete
 	}
+	// net/http sends the rest of the answer when this has returned. The deadline
+	// ends the stream where the client does not let it.
+	_ = s.control.SetWriteDeadline(time.Now().Add(f.timeouts.WriteStall))
+}
+
+// exchange serves a request that was let through; false: the stream has to be
+// reset.
+func (s *h2stream) exchange(r *http.Request, method []byte) bool {
 	s.fillHeader(method, r)
 	s.body.r, s.body.length, s.body.stream, s.body.grpc = r.Body, r.ContentLength, s, s.isGRPC()
 	// The client resets the stream, or its connection ends.
 	stop := context.AfterFunc(r.Context(), s.slot.fire)
-	x := f.core.acquire()
+	x := s.front.core.acquire()
 	s.fillRequest(x, method)
-	if !s.run(x) {
-		stop()
-		panic(http.ErrAbortHandler) // RST_STREAM: the answer is incomplete
-	}
+	ok := s.run(x)
 	stop()
+	if r.Context().Err() != nil {
+		s.conn.noteReset(time.Since(s.begun))
+	}
+	return ok
 }
 
 // check applies to HTTP/2 what the gate holds HTTP/1.1 to.
@@ -130,11 +146,27 @@ func (s *h2stream) check(method []byte, r *http.Request) *refusal {
 		return &refuseConnect
 	case r.Host == "":
 		return &refuseNoHost
-	case len(r.Header) > maxFields:
+	case countFields(r.Header) > maxFields:
 		return &refuseFieldCount
+	}
+	// RFC 9113 8.3.1: Host must not name another authority.
+	for _, host := range r.Header["Host"] {
+		if !strings.EqualFold(host, r.Host) {
+			return &refuseTwoHosts
+		}
 	}
 	return s.target.parse(method, []byte(r.RequestURI), []byte(r.Host), &s.scratch)
 }
+
+// countFields counts the fields of h.
+func countFields(h http.Header) (n int) {
+	for _, values := range h {
+		n += len(values)
+	}
+	return n
+}
+
+var refuseTwoHosts = refusal{400, "host", "the Host field differs from :authority: send :authority alone"}
 
 // fillHeader copies the fields into the neutral form.
 func (s *h2stream) fillHeader(method []byte, r *http.Request) {
@@ -203,141 +235,4 @@ func (s *h2stream) finish(x *exchange) {
 	s.front.core.finish(x)
 	x.req, x.resp, x.slot, x.interim = request{}, response{}, nil, nil
 	s.front.core.release(x)
-}
-
-// refuse answers with a refusal. The connection stays: framing is HTTP/2's.
-func (s *h2stream) refuse(r *refusal) {
-	s.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	s.w.WriteHeader(r.status)
-	_, _ = io.WriteString(s.w, r.text+"\n")
-}
-
-// respond sends the answer in x.resp.
-func (s *h2stream) respond(x *exchange) bool {
-	r := &x.resp
-	status := r.header.StatusCode()
-	if status == fasthttp.StatusSwitchingProtocols {
-		return false // HTTP/2 has no upgrades, and the core was asked for none
-	}
-	s.copyHead(r.header)
-	header := s.w.Header()
-	s.left = -1
-	switch {
-	case status == fasthttp.StatusNoContent:
-		header.Del("Content-Length") // net/http would send it, and its client wait
-	case !r.stream:
-		if len(r.body) > 0 || bodyAllowed(status) && string(x.req.method) != http.MethodHead {
-			header.Set("Content-Length", strconv.Itoa(len(r.body)))
-		}
-		s.left = int64(len(r.body))
-	case r.length >= 0:
-		header.Set("Content-Length", strconv.FormatInt(r.length, 10))
-		s.left = r.length
-	default:
-		header.Del("Content-Length")
-	}
-	if s.front.ending(s.conn) {
-		header.Set("Connection", "close") // net/http makes it a GOAWAY
-	}
-	s.headSent = true
-	s.w.WriteHeader(status)
-	if string(x.req.method) == http.MethodHead || !bodyAllowed(status) {
-		return true
-	}
-	if !r.stream {
-		s.watch()
-		_, err := s.w.Write(r.body)
-		s.stall.unset()
-		return err == nil
-	}
-	return s.sendStream(x)
-}
-
-// sendStream passes the body on as the core streams it.
-func (s *h2stream) sendStream(x *exchange) bool {
-	if s.Flush() != nil {
-		return false
-	}
-	if _, err := s.front.core.stream(x, s); err != nil {
-		if err != errClientWrite {
-			_ = s.Flush()
-		}
-		return false
-	}
-	if s.left > 0 {
-		return false
-	}
-	s.front.core.trailers(x, func(name, value []byte) {
-		if isTrailerField(name) && fieldValueOK(value) {
-			s.w.Header().Add(http.TrailerPrefix+string(name), string(value))
-		}
-	})
-	return true
-}
-
-// copyHead copies the answer's fields; what belongs to one hop of HTTP/1.1 has
-// no place in HTTP/2.
-func (s *h2stream) copyHead(h *fasthttp.ResponseHeader) {
-	h.SetNoDefaultContentType(true) // Reset forgets it
-	header := s.w.Header()
-	for name, value := range h.All() {
-		switch string(name) {
-		case "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Trailer":
-			continue
-		}
-		if isToken(name) && fieldValueOK(value) {
-			header.Add(string(name), string(value))
-		}
-	}
-	if _, ok := header["Content-Type"]; !ok {
-		header["Content-Type"] = nil // no guessing
-	}
-}
-
-// Write implements flushWriter.
-func (s *h2stream) Write(p []byte) (int, error) {
-	if s.left >= 0 {
-		if int64(len(p)) > s.left {
-			return 0, errOverrun
-		}
-		s.left -= int64(len(p))
-	}
-	s.watch()
-	n, err := s.w.Write(p)
-	s.stall.unset()
-	if err != nil {
-		return n, errClientWrite
-	}
-	return n, nil
-}
-
-// Flush implements flushWriter.
-func (s *h2stream) Flush() error {
-	s.watch()
-	err := s.control.Flush()
-	s.stall.unset()
-	if err != nil {
-		return errClientWrite
-	}
-	return nil
-}
-
-// watch bounds the write that follows. WriteByteTimeout does not: it bounds
-// what the connection takes, not what the client's flow control holds back.
-func (s *h2stream) watch() {
-	s.stall.set(s.front.timeouts.WriteStall, s.giveUp)
-}
-
-func (s *h2stream) giveUp() { _ = s.control.SetWriteDeadline(longAgo) }
-
-// inform passes an informational answer on (informer).
-func (s *h2stream) inform(h *fasthttp.ResponseHeader) {
-	s.copyHead(h)
-	s.w.WriteHeader(h.StatusCode())
-	clear(s.w.Header())
-}
-
-// bodyAllowed says whether answers with this status have a body.
-func bodyAllowed(status int) bool {
-	return status >= 200 && status != fasthttp.StatusNoContent && status != fasthttp.StatusNotModified
 }
