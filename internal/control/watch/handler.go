@@ -1,0 +1,51 @@
+package watch
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// handler announces changes that call for a translation.
+type handler struct{ s *Source }
+
+func (h handler) OnAdd(object any, _ bool) { h.announce(object) }
+
+func (h handler) OnUpdate(before, after any) {
+	if !h.same(before, after) {
+		h.announce(after)
+	}
+}
+
+func (h handler) OnDelete(object any) {
+	if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	h.announce(object)
+}
+
+func (h handler) announce(object any) {
+	if h.s.interest.Load().concerns(object) {
+		h.s.opts.Changed()
+	}
+}
+
+// same reports whether nothing has changed that translation reads: a resync, a
+// namespace's annotations, a workload's status.
+func (h handler) same(before, after any) bool {
+	if a, ok := before.(metav1.Object); ok {
+		if b, ok := after.(metav1.Object); ok && a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID() {
+			return true
+		}
+	}
+	if a, ok := before.(*metav1.PartialObjectMetadata); ok {
+		b, ok := after.(*metav1.PartialObjectMetadata)
+		return ok && maps.Equal(a.Labels, b.Labels)
+	}
+	if _, a, ok := replicasOf(before); ok {
+		_, b, _ := replicasOf(after)
+		return a == b
+	}
+	return false
+}
