@@ -38,7 +38,7 @@ func (t *translation) classStatus(class *gwapiv1.GatewayClass) (gwapiv1.GatewayC
 	if ref := class.Spec.ParametersRef; ref != nil {
 		parameters, f := t.findParameters(parametersRef{
 			field: "spec.parametersRef", group: string(ref.Group), kind: string(ref.Kind),
-			name: types.NamespacedName{Namespace: string(deref(ref.Namespace, "")), Name: ref.Name},
+			name: types.NamespacedName{Namespace: deref(ref.Namespace, ""), Name: ref.Name},
 		})
 		if f != nil {
 			ok, reason, message = false, gwapiv1.GatewayClassReasonInvalidParameters, f.String()
