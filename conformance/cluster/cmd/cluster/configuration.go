@@ -27,13 +27,13 @@ var configurations = map[string]string{
 
 // values are what the templates speak of.
 type values struct {
-	Run, RuntimeDir, Socket, CNIPlugins, Snapshotter, PauseImage, CoreDNSImage string
-	Cluster, Node, NodeAddress, PodNetwork, PodSubnet, DNSService              string
+	Run, RuntimeDir, RuncDir, Socket, CNIPlugins, Snapshotter, PauseImage, CoreDNSImage string
+	Cluster, Node, NodeAddress, PodNetwork, PodSubnet, DNSService                       string
 }
 
 func (l layout) writeConfigurations() error {
 	v := values{
-		Run: l.run(), RuntimeDir: containerdState(), Socket: containerdSocket(), CNIPlugins: cniPlugins,
+		Run: l.run(), RuntimeDir: containerdState(), RuncDir: filepath.Join(runtimeDir, "runc"), Socket: containerdSocket(), CNIPlugins: cniPlugins,
 		Snapshotter: snapshotter(l.state), PauseImage: pauseImage, CoreDNSImage: coreDNSImage,
 		Cluster: clusterName, Node: nodeName, NodeAddress: nodeAddress,
 		PodNetwork: podNetwork, PodSubnet: podSubnet, DNSService: dnsService,
@@ -50,7 +50,7 @@ func (l layout) writeConfigurations() error {
 		if err := os.MkdirAll(filepath.Dir(l.run(path)), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(l.run(path), text.Bytes(), 0o600); err != nil {
+		if err := writeChanged(l.run(path), text.Bytes()); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,20 @@ func (l layout) writeKubeconfig(path, user string) error {
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}
 	config.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: user}
 	config.CurrentContext = clusterName
-	return clientcmd.WriteToFile(*config, path)
+	text, err := clientcmd.Write(*config)
+	if err != nil {
+		return err
+	}
+	return writeChanged(path, text)
+}
+
+// writeChanged leaves a file alone that has the content already: kube-proxy ends
+// when its file is written.
+func writeChanged(path string, content []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	return os.WriteFile(path, content, 0o600)
 }
 
 // snapshotter is overlayfs, except where the directory itself is on one: those do

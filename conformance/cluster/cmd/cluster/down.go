@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -43,7 +42,7 @@ func (l layout) remove(ctx context.Context) error {
 		func() error { return foreign(processesInside()) },
 		func() error { return removeNetwork(ctx) },
 		func() error { return removeCgroups(ctx) },
-		removeTraces(l.run()),
+		l.removeTraces,
 		func() error { return os.RemoveAll(l.run()) },
 		func() error { return os.RemoveAll(l.kubeconfig()) },
 		func() error { return os.RemoveAll(runtimeDir) },
@@ -62,23 +61,4 @@ func foreign(processes []string) error {
 		return nil
 	}
 	return fmt.Errorf("these processes were started in the cluster's network and still run, end them: %s", strings.Join(processes, ", "))
-}
-
-// removeTraces removes what programs write to places that cannot be configured:
-// the CNI library's results, and the kubelet's links to logs.
-func removeTraces(run string) func() error {
-	return func() error {
-		results, _ := filepath.Glob("/var/lib/cni/results/" + clusterName + "-*") // the pattern is right
-		links, _ := filepath.Glob("/var/log/containers/*.log")
-		for _, link := range links {
-			if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, run+"/") {
-				results = append(results, link)
-			}
-		}
-		var all error
-		for _, path := range results {
-			all = errors.Join(all, os.Remove(path))
-		}
-		return all
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,8 @@ func up(ctx context.Context, l layout, out io.Writer) error {
 	}
 	inside := exec.CommandContext(ctx, l.program("cluster"), "up-inside")
 	inside.Cancel = func() error { return inside.Process.Signal(os.Interrupt) }
+	// It must not go on without the lock.
+	inside.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	inside.Env = append(os.Environ(), "CLUSTER_STATE="+l.state)
 	inside.Stdout, inside.Stderr = out, os.Stderr
 	if err := runInside(inside); err != nil {
