@@ -193,16 +193,6 @@ func (c *stormClient) outcomes(counts map[string]int) {
 	}
 }
 
-// awaitEnd waits for the connection's end.
-func (c *stormClient) awaitEnd(what string) {
-	c.t.Helper()
-	select {
-	case <-c.ended:
-	case <-time.After(20 * time.Second):
-		c.t.Fatalf("the connection does not end: %s", what)
-	}
-}
-
 // code is the error of the GOAWAY that came, or "none".
 func (c *stormClient) code() string {
 	c.mu.Lock()
