@@ -32,14 +32,14 @@ const (
 
 // kinds are what must be known and synced before anything is translated.
 func kinds() []kind {
-	gateway := func(name string, new func() client.Object) kind {
-		return kind{gwapiv1.SchemeGroupVersion.WithKind(name), new, installGatewayAPI}
+	gateway := func(name string, object func() client.Object) kind {
+		return kind{schema.GroupVersion(gwapiv1.GroupVersion).WithKind(name), object, installGatewayAPI}
 	}
-	own := func(name string, new func() client.Object) kind {
-		return kind{v1alpha2.GroupVersion.WithKind(name), new, installOwn}
+	own := func(name string, object func() client.Object) kind {
+		return kind{v1alpha2.GroupVersion.WithKind(name), object, installOwn}
 	}
-	core := func(gv schema.GroupVersion, name string, new func() client.Object) kind {
-		return kind{gv.WithKind(name), new, ""}
+	core := func(gv schema.GroupVersion, name string, object func() client.Object) kind {
+		return kind{gv.WithKind(name), object, ""}
 	}
 	return []kind{
 		gateway("GatewayClass", func() client.Object { return &gwapiv1.GatewayClass{} }),

@@ -188,7 +188,7 @@ func (s *Source) store(gvk schema.GroupVersionKind) toolscache.Store {
 // Resources is the state of the cluster as far as the caches have it. It must
 // not be called before Start has returned. The objects belong to the cache.
 func (s *Source) Resources(ctx context.Context) translate.Resources {
-	gateway := gwapiv1.SchemeGroupVersion.WithKind
+	gateway := schema.GroupVersion(gwapiv1.GroupVersion).WithKind
 	r := translate.Resources{
 		GatewayClasses:  list[*gwapiv1.GatewayClass](s.store(gateway("GatewayClass"))),
 		Gateways:        list[*gwapiv1.Gateway](s.store(gateway("Gateway"))),
