@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +85,27 @@ func (s *store) get(name string) *v1alpha2.Model {
 	return s.models[name]
 }
 
+// count is the number of writes so far.
+func (s *store) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
+// peak is the largest number of writes at one time so far.
+func (s *store) peak() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
+}
+
+// all is every Model as it is held.
+func (s *store) all() []*v1alpha2.Model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.models))
+}
+
 func newStore(n int) *store {
 	s := &store{models: map[string]*v1alpha2.Model{}}
 	for i := range n {
@@ -126,18 +150,18 @@ func TestWriteOnce(t *testing.T) {
 	s.delay = 10 * time.Millisecond
 	run(t, s, func() {}, func(w *Writer) {
 		var updates []Update
-		for _, m := range s.models {
+		for _, m := range s.all() {
 			updates = append(updates, want(m, ready("x", time.Now()))...)
 		}
 		w.Submit(updates)
 		time.Sleep(time.Minute)
-		if s.writes != 50 || s.most != 4 {
-			t.Errorf("%d writes, %d at a time, want 50, 4", s.writes, s.most)
+		if s.count() != 50 || s.peak() != 4 {
+			t.Errorf("%d writes, %d at a time, want 50, 4", s.count(), s.peak())
 		}
 		w.Submit(want(s.get("m0"), ready("x", s.get("m0").Status.Conditions[0].LastTransitionTime.Time)))
 		time.Sleep(time.Minute)
-		if s.writes != 50 {
-			t.Errorf("%d writes after nothing changed", s.writes)
+		if s.count() != 50 {
+			t.Errorf("%d writes after nothing changed", s.count())
 		}
 	})
 }
@@ -148,7 +172,7 @@ func TestNewerReplacesOlder(t *testing.T) {
 	s.delay = time.Second
 	run(t, s, func() {}, func(w *Writer) {
 		var updates []Update
-		for _, m := range s.models {
+		for _, m := range s.all() {
 			updates = append(updates, want(m, ready("old", time.Now()))...)
 		}
 		w.Submit(updates)
@@ -156,13 +180,13 @@ func TestNewerReplacesOlder(t *testing.T) {
 		w.Submit(want(s.get("m0"), ready("new", time.Now())))
 		time.Sleep(time.Minute)
 		old := 0
-		for _, m := range s.models {
+		for _, m := range s.all() {
 			if len(m.Status.Conditions) > 0 && m.Status.Conditions[0].Message == "old" {
 				old++
 			}
 		}
-		if old > 4 || s.writes > 6 {
-			t.Errorf("%d old statuses in %d writes", old, s.writes)
+		if old > 4 || s.count() > 6 {
+			t.Errorf("%d old statuses in %d writes", old, s.count())
 		}
 	})
 }
@@ -170,16 +194,16 @@ func TestNewerReplacesOlder(t *testing.T) {
 // A conflict forces nothing and asks for a translation of the fresh object.
 func TestConflict(t *testing.T) {
 	s := newStore(1)
-	asked := 0
-	run(t, s, func() { asked++ }, func(w *Writer) {
+	var asked atomic.Int64
+	run(t, s, func() { asked.Add(1) }, func(w *Writer) {
 		stale := want(s.get("m0"), ready("x", time.Now()))
 		s.mu.Lock()
 		s.change("m0", func(m *v1alpha2.Model) { m.Status.Phase = v1alpha2.PhaseFailed })
 		s.mu.Unlock()
 		w.Submit(stale)
 		time.Sleep(time.Minute)
-		if s.get("m0").Status.Phase != v1alpha2.PhaseFailed || s.writes != 1 || asked != 1 {
-			t.Errorf("phase %s, %d writes, asked %d times", s.get("m0").Status.Phase, s.writes, asked)
+		if s.get("m0").Status.Phase != v1alpha2.PhaseFailed || s.count() != 1 || asked.Load() != 1 {
+			t.Errorf("phase %s, %d writes, asked %d times", s.get("m0").Status.Phase, s.count(), asked.Load())
 		}
 		w.Submit(want(s.get("m0"), ready("x", time.Now())))
 		time.Sleep(time.Second)
@@ -197,19 +221,21 @@ func TestFailures(t *testing.T) {
 		gone.Name = "gone"
 		w.Submit(want(gone, ready("x", time.Now())))
 		time.Sleep(time.Hour)
-		if s.writes != 1 {
-			t.Errorf("%d writes to what is gone", s.writes)
+		if n := s.count(); n != 1 {
+			t.Errorf("%d writes to what is gone", n)
 		}
+		s.mu.Lock()
 		s.fail, s.writes = apierrors.NewInternalError(errors.New("down")), 0
+		s.mu.Unlock()
 		w.Submit(want(s.get("m0"), ready("x", time.Now())))
 		time.Sleep(time.Hour)
-		if s.writes < 10 || s.writes > 25 {
-			t.Errorf("%d tries in an hour", s.writes)
+		if n := s.count(); n < 10 || n > 25 {
+			t.Errorf("%d tries in an hour", n)
 		}
 		s.mu.Lock()
 		s.fail = nil
 		s.mu.Unlock()
-		time.Sleep(backoffMax)
+		time.Sleep(longestBackoff)
 		if s.get("m0").Status.Phase != v1alpha2.PhaseReady {
 			t.Error("not written once the API server took it")
 		}
@@ -228,8 +254,8 @@ func TestNoLoop(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				}
 			})
-			if s.writes < 1 || s.writes > most {
-				t.Errorf("%d writes in ten minutes, want at most %d", s.writes, most)
+			if s.count() < 1 || s.count() > most {
+				t.Errorf("%d writes in ten minutes, want at most %d", s.count(), most)
 			}
 		})
 	}
@@ -251,8 +277,8 @@ func TestNoLoop(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
-	if s.writes < 5 || s.writes > 20 {
-		t.Errorf("%d writes in ten minutes against somebody who changes them back", s.writes)
+	if s.count() < 5 || s.count() > 20 {
+		t.Errorf("%d writes in ten minutes against somebody who changes them back", s.count())
 	}
 }
 
