@@ -70,11 +70,7 @@ func (t *translation) resolveModel(obj *v1alpha2.Model) *modelState {
 
 // serviceName is the Service whose EndpointSlices are the Model's replicas.
 func (m *modelState) serviceName() types.NamespacedName {
-	name := m.obj.Spec.ServiceName
-	if name == "" {
-		name = m.name.Name
-	}
-	return types.NamespacedName{Namespace: m.name.Namespace, Name: name}
+	return types.NamespacedName{Namespace: m.name.Namespace, Name: m.obj.Service()}
 }
 
 // readAnnotations reads what steers routing from the Model and its Service.

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,41 +97,15 @@ func (t *translation) foreignPhase(obj *v1alpha2.Model) v1alpha2.Phase {
 		return obj.Status.Phase
 	}
 	for _, entry := range obj.ManagedFields {
-		if entry.Manager != t.opts.FieldManager && managesPhase(entry) {
+		if entry.Manager != t.opts.FieldManager && v1alpha2.ManagesPhase(entry) {
 			return obj.Status.Phase
 		}
 	}
 	return ""
 }
 
-// managesPhase reports whether a managed-fields entry holds status.phase.
-func managesPhase(entry metav1.ManagedFieldsEntry) bool {
-	if entry.FieldsV1 == nil {
-		return false
-	}
-	var fields struct {
-		Status map[string]json.RawMessage `json:"f:status"`
-	}
-	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
-		return false
-	}
-	_, ok := fields.Status["f:phase"]
-	return ok
-}
-
 // scaleTargetOf names the workload that a Model is scaled through.
 func scaleTargetOf(obj *v1alpha2.Model) scaleTargetKey {
-	key := scaleTargetKey{apiVersion: "apps/v1", kind: "Deployment", namespace: obj.Namespace, name: obj.Name}
-	ref := obj.Spec.ScaleTargetRef
-	if ref == nil {
-		return key
-	}
-	if ref.APIVersion != "" {
-		key.apiVersion = ref.APIVersion
-	}
-	if ref.Kind != "" {
-		key.kind = ref.Kind
-	}
-	key.name = ref.Name
-	return key
+	t := obj.ScaleTarget()
+	return scaleTargetKey{t.APIVersion, t.Kind, obj.Namespace, t.Name}
 }

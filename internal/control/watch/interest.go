@@ -9,9 +9,6 @@ import (
 	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
 
-// LabelGatewayName marks the Service of a Gateway's pods (GEP-1762).
-const LabelGatewayName = "gateway.networking.k8s.io/gateway-name"
-
 // interest is what the objects of the last Resources call refer to. A change of
 // anything else that is only ever reached by reference needs no translation.
 type interest struct {
@@ -36,11 +33,7 @@ func newInterest(gateways []*gwapiv1.Gateway, routes []*gwapiv1.HTTPRoute, model
 		in.addRoute(r)
 	}
 	for _, m := range models {
-		name := m.Spec.ServiceName
-		if name == "" {
-			name = m.Name
-		}
-		in.services[types.NamespacedName{Namespace: m.Namespace, Name: name}] = true
+		in.services[types.NamespacedName{Namespace: m.Namespace, Name: m.Service()}] = true
 		in.targets[targetOf(m)] = true
 	}
 	return in
@@ -91,19 +84,8 @@ func namespaceOr(n *gwapiv1.Namespace, otherwise string) string {
 
 // targetOf names the workload that a Model is scaled through.
 func targetOf(m *v1alpha2.Model) target {
-	t := target{apiVersion: "apps/v1", kind: "Deployment", namespace: m.Namespace, name: m.Name}
-	ref := m.Spec.ScaleTargetRef
-	if ref == nil {
-		return t
-	}
-	if ref.APIVersion != "" {
-		t.apiVersion = ref.APIVersion
-	}
-	if ref.Kind != "" {
-		t.kind = ref.Kind
-	}
-	t.name = ref.Name
-	return t
+	t := m.ScaleTarget()
+	return target{t.APIVersion, t.Kind, m.Namespace, t.Name}
 }
 
 // concerns reports whether a change of the object calls for a translation. in
@@ -113,8 +95,8 @@ func (in *interest) concerns(object any) bool {
 		return true
 	}
 	switch o := object.(type) {
-	case *corev1.Service:
-		return o.Labels[LabelGatewayName] != "" || in.services[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
+	case *corev1.Service: // of a Gateway's pods, or a backend
+		return o.Labels[gwapiv1.GatewayNameLabelKey] != "" || in.services[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
 	case *discoveryv1.EndpointSlice:
 		return in.services[types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[discoveryv1.LabelServiceName]}]
 	case *corev1.Secret:

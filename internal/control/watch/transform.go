@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"encoding/json"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -59,13 +57,7 @@ func stripMetadata(m metav1.Object, object any) {
 func phaseOwners(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	owners := []metav1.ManagedFieldsEntry{}
 	for _, e := range entries {
-		var held struct {
-			Status map[string]json.RawMessage `json:"f:status"`
-		}
-		if e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.GetRawBytes(), &held) != nil {
-			continue
-		}
-		if _, ok := held.Status["f:phase"]; ok {
+		if v1alpha2.ManagesPhase(e) {
 			fields := &metav1.FieldsV1{}
 			fields.SetRawBytes([]byte(`{"f:status":{"f:phase":{}}}`))
 			owners = append(owners, metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Subresource: e.Subresource, FieldsV1: fields})
