@@ -5,10 +5,10 @@
 //	                                        └─ Changed: something that matters has changed
 //
 // What is watched stands in kinds.go: everything of the Gateway API that is
-// served, Models, Services, EndpointSlices, the metadata of Namespaces, Secrets
-// of type kubernetes.io/tls and no other, and workloads for nothing but the
-// number of replicas that they ask for. A workload kind that only some Model names
-// (scaleTargetRef) is watched from then on; it delays nothing.
+// served, Models, GatewayParameters, Services, EndpointSlices, the metadata of
+// Namespaces, Secrets of type kubernetes.io/tls and no other, and workloads for
+// nothing but the number of replicas that they ask for. A workload kind that only
+// some Model names (scaleTargetRef) is watched from then on; it delays nothing.
 //
 // Objects are stripped before they enter the cache (transform.go), so that a big
 // cluster's Services, EndpointSlices and Deployments cost little memory. Of

@@ -47,6 +47,7 @@ func kinds() []kind {
 		gateway("HTTPRoute", func() client.Object { return &gwapiv1.HTTPRoute{} }),
 		gateway("ReferenceGrant", func() client.Object { return &gwapiv1.ReferenceGrant{} }),
 		own(v1alpha2.KindModel, func() client.Object { return &v1alpha2.Model{} }),
+		own(v1alpha2.KindGatewayParameters, func() client.Object { return &v1alpha2.GatewayParameters{} }),
 		core(corev1.SchemeGroupVersion, "Service", func() client.Object { return &corev1.Service{} }),
 		core(corev1.SchemeGroupVersion, "Secret", func() client.Object { return &corev1.Secret{} }),
 		core(corev1.SchemeGroupVersion, "Namespace", namespaceMetadata),

@@ -190,12 +190,13 @@ func (s *Source) store(gvk schema.GroupVersionKind) toolscache.Store {
 func (s *Source) Resources(ctx context.Context) translate.Resources {
 	gateway := schema.GroupVersion(gwapiv1.GroupVersion).WithKind
 	r := translate.Resources{
-		GatewayClasses:  list[*gwapiv1.GatewayClass](s.store(gateway("GatewayClass"))),
-		Gateways:        list[*gwapiv1.Gateway](s.store(gateway("Gateway"))),
-		HTTPRoutes:      list[*gwapiv1.HTTPRoute](s.store(gateway("HTTPRoute"))),
-		ReferenceGrants: list[*gwapiv1.ReferenceGrant](s.store(gateway("ReferenceGrant"))),
-		Models:          list[*v1alpha2.Model](s.store(v1alpha2.GroupVersion.WithKind(v1alpha2.KindModel))),
-		Namespaces:      s.namespaces(),
+		GatewayClasses:    list[*gwapiv1.GatewayClass](s.store(gateway("GatewayClass"))),
+		Gateways:          list[*gwapiv1.Gateway](s.store(gateway("Gateway"))),
+		HTTPRoutes:        list[*gwapiv1.HTTPRoute](s.store(gateway("HTTPRoute"))),
+		ReferenceGrants:   list[*gwapiv1.ReferenceGrant](s.store(gateway("ReferenceGrant"))),
+		Models:            list[*v1alpha2.Model](s.store(v1alpha2.GroupVersion.WithKind(v1alpha2.KindModel))),
+		GatewayParameters: list[*v1alpha2.GatewayParameters](s.store(v1alpha2.GroupVersion.WithKind(v1alpha2.KindGatewayParameters))),
+		Namespaces:        s.namespaces(),
 	}
 	// A store has a change before its handler hears of it. So what is settled as
 	// of interest here and read below is either read as changed or announced.
