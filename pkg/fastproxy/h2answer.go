@@ -48,9 +48,7 @@ func (s *h2stream) respond(x *exchange) bool {
 		return true
 	}
 	if !r.stream {
-		s.watch()
-		_, err := s.w.Write(r.body)
-		s.stall.unset()
+		_, err := s.Write(r.body)
 		return err == nil
 	}
 	return s.sendStream(x)

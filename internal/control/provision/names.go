@@ -7,13 +7,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // Labels of everything that is provisioned. Those of the Gateway API are
 // GEP-1762's.
 const (
-	LabelGateway      = "gateway.networking.k8s.io/gateway-name"
-	LabelGatewayClass = "gateway.networking.k8s.io/gateway-class-name"
+	LabelGateway      = gwapiv1.GatewayNameLabelKey
+	LabelGatewayClass = gwapiv1.GatewayClassNameLabelKey
 	LabelManagedBy    = "app.kubernetes.io/managed-by"
 	LabelAppName      = "app.kubernetes.io/name"
 	LabelComponent    = "app.kubernetes.io/component"

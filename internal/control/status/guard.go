@@ -113,26 +113,33 @@ func statusOf(o client.Object) any {
 // with every translation where the API server keeps a condition otherwise than
 // it was written.
 func timeless(o client.Object) any {
-	copied := o.DeepCopyObject().(client.Object)
 	clearTimes := func(conditions []metav1.Condition) {
 		for i := range conditions {
 			conditions[i].LastTransitionTime = metav1.Time{}
 		}
 	}
-	switch o := copied.(type) {
+	switch o := o.(type) {
 	case *gwapiv1.GatewayClass:
-		clearTimes(o.Status.Conditions)
+		status := o.Status.DeepCopy()
+		clearTimes(status.Conditions)
+		return *status
 	case *gwapiv1.Gateway:
-		clearTimes(o.Status.Conditions)
-		for i := range o.Status.Listeners {
-			clearTimes(o.Status.Listeners[i].Conditions)
+		status := o.Status.DeepCopy()
+		clearTimes(status.Conditions)
+		for i := range status.Listeners {
+			clearTimes(status.Listeners[i].Conditions)
 		}
+		return *status
 	case *gwapiv1.HTTPRoute:
-		for i := range o.Status.Parents {
-			clearTimes(o.Status.Parents[i].Conditions)
+		status := o.Status.DeepCopy()
+		for i := range status.Parents {
+			clearTimes(status.Parents[i].Conditions)
 		}
+		return *status
 	case *v1alpha2.Model:
-		clearTimes(o.Status.Conditions)
+		status := o.Status.DeepCopy()
+		clearTimes(status.Conditions)
+		return *status
 	}
-	return statusOf(copied)
+	return nil
 }
