@@ -28,6 +28,9 @@ func Desired(g Gateway, s Settings) []client.Object {
 	if a := g.Parameters.Autoscaling; a != nil {
 		objects = append(objects, autoscaler(g, a))
 	}
+	for _, o := range objects {
+		o.GetLabels()[LabelController] = controllerLabel(s.ControllerName)
+	}
 	return objects
 }
 

@@ -16,6 +16,9 @@ type Settings struct {
 	Controller string
 	// Audience is that of the token by which pods prove themselves.
 	Audience string
+	// ControllerName tells the objects of this installation from those of another
+	// one in the same cluster; empty: translate.DefaultControllerName.
+	ControllerName string
 	// CA is the PEM of the certificates by which pods know the controller.
 	CA []byte
 }

@@ -1,0 +1,183 @@
+package provision
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// concurrency is how many Gateways are worked on at a time.
+	concurrency    = 8
+	requestTimeout = 15 * time.Second
+	firstBackoff   = time.Second
+	longestBackoff = 30 * time.Second
+)
+
+// gatewayState is what is known of one Gateway's objects. One goroutine at a time
+// works on it; uid and err are guarded by Reconciler.mu.
+type gatewayState struct {
+	uid types.UID
+	err error
+
+	made     made
+	desired  []desired
+	written  map[objectKey]written
+	failures int
+	notYet   time.Time // nothing is tried before
+}
+
+// made is what desired was made from.
+type made struct {
+	generation int64
+	from       Gateway
+	settings   Settings
+}
+
+// pass works on everything that is not as it should be, and returns when the
+// next attempt is due; zero: none is.
+func (r *Reconciler) pass(ctx context.Context) (next time.Time) {
+	r.mu.Lock()
+	w := r.wanted
+	r.mu.Unlock()
+	if w == nil {
+		return time.Time{}
+	}
+	states := r.settle(w)
+	var working sync.WaitGroup
+	slots := make(chan struct{}, concurrency)
+	for i, state := range states {
+		state.plan(w.Gateways[i], w.Settings)
+		if r.now().Before(state.notYet) || !r.differs(state) {
+			continue
+		}
+		slots <- struct{}{}
+		working.Go(func() {
+			defer func() { <-slots }()
+			r.attempt(ctx, state)
+		})
+	}
+	working.Wait()
+	next = r.prune(ctx, w, states)
+	for _, state := range states {
+		if !state.notYet.IsZero() && (next.IsZero() || state.notYet.Before(next)) {
+			next = state.notYet
+		}
+	}
+	return next
+}
+
+// settle returns the state of each wanted Gateway and forgets the others.
+func (r *Reconciler) settle(w *Wanted) []*gatewayState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	states := make([]*gatewayState, len(w.Gateways))
+	kept := make(map[types.NamespacedName]*gatewayState, len(w.Gateways))
+	for i, g := range w.Gateways {
+		state := r.gateways[g.key()]
+		if state == nil || state.uid != g.Object.UID {
+			state = &gatewayState{uid: g.Object.UID, written: map[objectKey]written{}}
+		}
+		states[i], kept[g.key()] = state, state
+	}
+	r.gateways = kept
+	return states
+}
+
+// plan makes what is desired, where anything that it follows from has changed;
+// then the next attempt waits no longer.
+func (s *gatewayState) plan(g Gateway, settings Settings) {
+	m := made{generation: g.Object.Generation, from: g, settings: settings}
+	if s.desired != nil && s.made.equal(m) {
+		return
+	}
+	s.made, s.failures, s.notYet = m, 0, time.Time{}
+	s.desired = s.desired[:0]
+	for _, o := range Desired(g, settings) {
+		s.desired = append(s.desired, newDesired(o))
+	}
+}
+
+func (m made) equal(n made) bool {
+	a, b := m.from, n.from
+	return m.generation == n.generation && a.key() == b.key() && slices.Equal(a.Ports, b.Ports) &&
+		equality.Semantic.DeepEqual(a.Parameters, b.Parameters) && equality.Semantic.DeepEqual(m.settings, n.settings)
+}
+
+// differs reports whether any object is otherwise than it was written.
+func (r *Reconciler) differs(s *gatewayState) bool {
+	return slices.ContainsFunc(s.desired, func(d desired) bool {
+		return !s.written[d.key].holds(d, r.owned.get(d.key.kind, d.key.name))
+	})
+}
+
+// attempt applies what differs, as far as the first error.
+func (r *Reconciler) attempt(ctx context.Context, s *gatewayState) {
+	var err error
+	for _, d := range s.desired {
+		if s.written[d.key].holds(d, r.owned.get(d.key.kind, d.key.name)) {
+			continue
+		}
+		var w written
+		if w, err = r.apply(ctx, s.uid, d); err != nil {
+			break
+		}
+		s.written[d.key] = w
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		s.failures, s.notYet = 0, time.Time{}
+	} else {
+		s.failures++
+		s.notYet = r.now().Add(min(longestBackoff, firstBackoff<<min(s.failures-1, 10)))
+	}
+	r.tell(s, err)
+}
+
+// tell records what an attempt came to.
+func (r *Reconciler) tell(s *gatewayState, err error) {
+	if isPassing(err) && s.failures < 3 {
+		return // the next attempt reads what others wrote meanwhile
+	}
+	r.mu.Lock()
+	changed := (err == nil) != (s.err == nil) || err != nil && err.Error() != s.err.Error()
+	s.err = err
+	r.mu.Unlock()
+	if !changed {
+		return
+	}
+	g := s.made.from.key()
+	if err != nil {
+		r.opts.Logger.Error("cannot provision a Gateway; it is tried again", "namespace", g.Namespace, "name", g.Name, "error", err)
+	} else {
+		r.opts.Logger.Info("a Gateway that could not be provisioned is", "namespace", g.Namespace, "name", g.Name)
+	}
+	r.opts.Changed()
+}
+
+// prune deletes what is not wanted any more. It returns when to try again.
+func (r *Reconciler) prune(ctx context.Context, w *Wanted, states []*gatewayState) (next time.Time) {
+	surplus := w.surplus(&r.owned, states)
+	for _, o := range surplus {
+		kind, name := o.GetObjectKind().GroupVersionKind().Kind, o.GetNamespace()+"/"+o.GetName()
+		bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+		err := r.opts.Client.Delete(bounded, o, client.Preconditions{UID: new(o.GetUID())}, client.PropagationPolicy("Background"))
+		cancel()
+		switch {
+		case err == nil:
+			r.opts.Logger.Info("deleted what a Gateway no longer needs", "kind", kind, "name", name)
+		case isGone(err) || ctx.Err() != nil:
+		default:
+			r.opts.Logger.Error("cannot delete what a Gateway no longer needs; it is tried again", "kind", kind, "name", name, "error", err)
+			next = r.now().Add(longestBackoff)
+		}
+	}
+	return next
+}
