@@ -15,6 +15,7 @@ func (x *exchange) answer(now int64) {
 	h := x.resp.header
 	if h.StatusCode() == fasthttp.StatusSwitchingProtocols {
 		x.tunnel = true
+		x.lease.BringsWork(now) // an upgrade alone is none, what goes through it is
 		x.responseFilters()
 		return
 	}

@@ -1,25 +1,41 @@
 package fastproxy
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
+// A wait ends with a replica, with the Model's failure, with its time, or with
+// its client. The end of the process is none of these: while a server drains it
+// goes on taking configurations, so that those who wait are served like those who
+// already are. Only where the time for that runs out are they told to come again,
+// instead of being cut: their retry, at another gateway pod, is demand as theirs
+// was here.
+
+// lastWords is how long before the end of a drain those who wait are told.
+const lastWords = time.Second
+
 // awaitReplica holds a request for wanted, a Model or a group, while the Model
 // that it came to has no replica; nil: decide again, on the live Snapshot.
 func (s *Server) awaitReplica(wanted, cold *routing.CompiledBackend, slot *clientSlot) *failure {
+	if s.dismissing.Load() {
+		return &failNoEndpoint
+	}
 	a := attachmentOf(cold.State)
 	begun := time.Now()
 	result := a.queue.wait(wanted.Key, slot, s.coldStartTimeout(cold), func() bool {
-		return waitIsOver(s.snapshot(), cold.Key, wanted.Key)
+		return s.dismissing.Load() || waitIsOver(s.snapshot(), cold.Key, wanted.Key)
 	})
 	if result == waitFull {
 		a.model.rejected.Add(1)
 		return &failQueueFull
 	}
-	a.model.queueWait.Observe(time.Since(begun).Seconds())
+	now := time.Now()
+	cold.State.NoteWork(now.UnixNano())
+	a.model.queueWait.Observe(now.Sub(begun).Seconds())
 	switch result {
 	case waitTimedOut:
 		return &failColdTimeout
@@ -40,8 +56,9 @@ func (s *Server) coldStartTimeout(b *routing.CompiledBackend) time.Duration {
 
 // waitIsOver says whether a request for wanted that waits for the Model cold
 // should decide again: the Model has a replica or cannot get one any more, or
-// another member of the group is Ready. It is never true where Decide would send the request back to
-// the wait: it would go round without end.
+// another member of the group is Ready or is to be waited for instead. It is never
+// true where Decide would send the request back to this wait: it would go round
+// without end.
 func waitIsOver(live *routing.Snapshot, cold, wanted string) bool {
 	b := live.Backend(cold)
 	if b == nil || b.Serverless == nil || b.Phase == routing.PhaseFailed || hasReplica(b) {
@@ -51,7 +68,8 @@ func waitIsOver(live *routing.Snapshot, cold, wanted string) bool {
 		return false
 	}
 	group := live.Backend(wanted)
-	return group == nil || slices.ContainsFunc(group.Members, (*routing.CompiledBackend).MemberReady)
+	return group == nil || group.ColdStartTarget().Key != cold ||
+		slices.ContainsFunc(group.Members, (*routing.CompiledBackend).MemberReady)
 }
 
 // hasReplica says whether b has an endpoint that takes requests.
@@ -65,4 +83,28 @@ func (s *Server) wakeCold(live *routing.Snapshot) {
 			q.wake(func(wanted string) bool { return waitIsOver(live, b.Key, wanted) })
 		}
 	}
+}
+
+// dismissWaiting ends all waits: nobody waits any more, requests are told to
+// come again.
+func (s *Server) dismissWaiting() {
+	s.dismissing.Store(true)
+	live := s.snapshot()
+	if live == nil {
+		return
+	}
+	for _, b := range live.Backends() {
+		attachmentOf(b.State).queue.wake(func(string) bool { return true })
+	}
+}
+
+// dismissBefore dismisses those who wait shortly before ctx ends; stop gives up
+// on that.
+func (s *Server) dismissBefore(ctx context.Context) (stop func() bool) {
+	end, ends := ctx.Deadline()
+	if !ends {
+		return func() bool { return true }
+	}
+	left := time.Until(end)
+	return time.AfterFunc(left-min(lastWords, left/2), s.dismissWaiting).Stop
 }

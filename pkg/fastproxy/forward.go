@@ -84,12 +84,26 @@ func (x *exchange) try() error {
 	if err := x.leg.open(poolOf(x.decision.Target), x.slot, &t, x.req.upgrade != nil); err != nil {
 		return err
 	}
-	x.lease.Start()
+	x.start()
 	var stream requestBody
 	if !x.whole.read {
 		stream = x.req.body
 	}
 	return x.leg.roundTrip(x.req.header, x.whole.out, stream, x.resp.header, x.interim)
+}
+
+// start makes the exchange an active one of its endpoint.
+func (x *exchange) start() {
+	b := x.decision.Backend
+	if x.req.upgrade != nil || !b.BringsWork(x.req.method) {
+		x.lease.StartPoll()
+		return
+	}
+	wakes := x.server.endsIdleness(b, x.input.Now)
+	x.lease.Start()
+	if wakes {
+		x.server.options.DemandChanged()
+	}
 }
 
 // times are the bounds of one try.

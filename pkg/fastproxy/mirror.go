@@ -167,7 +167,11 @@ func (m *mirrors) exchange(c *mirrored) error {
 	if err := c.leg.open(poolOf(c.decision.Target), &c.slot, &c.times, false); err != nil {
 		return err
 	}
-	c.lease.Start()
+	if c.decision.Backend.BringsWork(c.header.Method()) {
+		c.lease.Start()
+	} else {
+		c.lease.StartPoll()
+	}
 	var body []byte
 	if c.body != nil {
 		body = *c.body

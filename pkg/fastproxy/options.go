@@ -26,6 +26,12 @@ type Options struct {
 	AccessLog bool
 	// Pprof serves /debug/pprof on the admin port.
 	Pprof bool
+	// DemandChanged is called when Server.Demand tells something that should not
+	// wait for the next look at it: a request has come to an empty cold-start
+	// queue, or is the first that a Model works on after an idle time. It is called
+	// by the goroutines of requests, also by several at a time, and must not
+	// block; nil: nobody is told.
+	DemandChanged func()
 
 	Limits   Limits
 	Timeouts Timeouts

@@ -22,6 +22,9 @@ const (
 type coldQueue struct {
 	limit int
 	depth atomic.Int64
+	// filled is called when the first request has come to an empty queue; nil:
+	// nobody wants to know.
+	filled func()
 
 	mu          sync.Mutex
 	first, last *waiter
@@ -53,10 +56,14 @@ func (w *waiter) wake() {
 // the caller's own look and its queueing is not lost.
 func (q *coldQueue) wait(wanted string, slot *clientSlot, timeout time.Duration, over func() bool) waitResult {
 	w := newWaiter(wanted)
-	if !q.enter(w) {
+	entered, first := q.enter(w)
+	if !entered {
 		return waitFull
 	}
 	defer q.leave(w)
+	if first && q.filled != nil {
+		q.filled()
+	}
 	if over() {
 		return waitOver
 	}
@@ -88,11 +95,12 @@ func (s *clientSlot) sleep(d time.Duration) bool {
 	return newWaiter("").await(s, d) != waitClientGone
 }
 
-func (q *coldQueue) enter(w *waiter) bool {
+// enter queues w; first: the queue was empty.
+func (q *coldQueue) enter(w *waiter) (entered, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if int(q.depth.Load()) >= q.limit {
-		return false
+		return false, false
 	}
 	w.queued, w.prev = true, q.last
 	if q.last != nil {
@@ -101,8 +109,7 @@ func (q *coldQueue) enter(w *waiter) bool {
 		q.first = w
 	}
 	q.last = w
-	q.depth.Add(1)
-	return true
+	return true, q.depth.Add(1) == 1
 }
 
 func (q *coldQueue) leave(w *waiter) {

@@ -34,6 +34,10 @@ type Server struct {
 	requests atomic.Int64  // exchanges begun, ever
 	retries  retryBudget
 	draining atomic.Bool
+	// dismissing: a drain is near its end, nobody waits for a replica any more.
+	dismissing atomic.Bool
+	drained    bool // guarded by applying
+	departed   departed
 }
 
 // New returns a Server that listens on its admin port only, until Apply.
@@ -60,9 +64,16 @@ func New(o Options) (*Server, error) {
 			}
 			return newPool(t.Address, upstream)
 		},
-		TargetGone:  func(t *routing.Target) { poolOf(t).close() },
-		Backend:     func(b *routing.BackendState) any { return newBackendAttachment(s.metrics, b, o.Settings.MaxQueueSize) },
-		BackendGone: func(b *routing.BackendState) { s.metrics.backendGone(b) },
+		TargetGone: func(t *routing.Target) { poolOf(t).close() },
+		Backend: func(b *routing.BackendState) any {
+			a := newBackendAttachment(s.metrics, b, o.Settings.MaxQueueSize)
+			a.queue.filled = o.DemandChanged
+			return a
+		},
+		BackendGone: func(b *routing.BackendState) {
+			s.departed.add(b)
+			s.metrics.backendGone(b)
+		},
 	})
 	s.front = newFront(s)
 	if o.AdminAddress != "" {
@@ -88,12 +99,14 @@ func poolOf(t *routing.Target) *pool { return t.Attached.(*pool) }
 // closed as it says, connections and counters of what stays are kept. On a
 // *routing.CompileError the old Snapshot keeps serving. Any other error names
 // the ports that could not be bound; everything else of cfg serves.
-// A cfg equal to the one served changes nothing but its Generation.
+// A cfg equal to the one served changes nothing but its Generation. While the
+// server drains no port is opened or closed any more, everything else is as
+// always: what still runs or waits needs endpoints too.
 func (s *Server) Apply(cfg *routing.Config) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	if s.draining.Load() {
-		return errors.New("fastproxy: the server is draining and takes no configuration")
+	if s.drained {
+		return errors.New("fastproxy: the server has drained and takes no configuration")
 	}
 	last := s.live.Load()
 	next, err := routing.Compile(cfg, s.routing, last, s.registry)
@@ -106,7 +119,9 @@ func (s *Server) Apply(cfg *routing.Config) error {
 	}
 	s.live.Store(next)
 	s.config.Store(cfg)
-	err = s.front.apply(next.Sockets())
+	if !s.draining.Load() {
+		err = s.front.apply(next.Sockets())
+	}
 	s.registry.Sweep(next)
 	s.metrics.applied(next)
 	s.wakeCold(next)
@@ -133,17 +148,23 @@ func (s *Server) AdminAddr() net.Addr {
 // Drain ends the Server without losing a request: not ready at once, a delay
 // in which load balancers notice, then no new connections, idle ones closed,
 // answers ending their connections, and a wait for what runs until ctx ends;
-// what still runs then is cut. The error says how much that was.
+// what still runs then is cut. The error says how much that was. Requests that
+// wait for a first replica go on waiting; shortly before ctx's deadline they are
+// answered with a 503 that asks them to come again.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	select {
 	case <-time.After(s.options.Settings.ShutdownDrainDelay):
 	case <-ctx.Done():
 	}
+	s.applying.Lock()   // no Apply is left that may open a port
+	s.applying.Unlock() //nolint:staticcheck // nothing to guard
+	defer s.dismissBefore(ctx)()
 	err := s.front.drain(ctx)
 	s.mirrors.close()
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	s.drained = true
 	s.registry.Sweep(emptySnapshot(s))
 	if s.admin != nil {
 		err = errors.Join(err, s.admin.close())

@@ -37,10 +37,14 @@ type CompiledBackend struct {
 // WakesOn says whether a request with this method may wake the backend while it
 // is cold; false for one that is not serverless.
 func (b *CompiledBackend) WakesOn(method []byte) bool {
-	if b.Serverless == nil {
-		return false
-	}
-	if len(b.Serverless.WakeMethods) == 0 {
+	return b.Serverless != nil && b.BringsWork(method)
+}
+
+// BringsWork says whether a request with this method is work; polls are the
+// others. It is known of backends that are not serverless too: they may become so
+// while their exchanges run.
+func (b *CompiledBackend) BringsWork(method []byte) bool {
+	if b.Serverless == nil || len(b.Serverless.WakeMethods) == 0 {
 		return string(method) == "POST"
 	}
 	for _, m := range b.Serverless.WakeMethods {

@@ -16,6 +16,8 @@ type BackendState struct {
 
 	// load counts the backend as a member of its groups.
 	load load
+	// worked is when work last began or ended, to workTick.
+	worked atomic.Int64
 	// cursor is the position after the last round-robin pick of a target, or
 	// of a member where the backend is a group.
 	cursor       atomic.Uint32
@@ -38,7 +40,31 @@ func newBackendState(b *Backend, cardinalityLimit int) *BackendState {
 }
 
 // Active is the number of exchanges that run with any target of the backend.
-func (s *BackendState) Active() int64 { return s.load.active.Load() }
+func (s *BackendState) Active() int64 { return s.load.active() }
+
+// Working is how many of them are no polls.
+func (s *BackendState) Working() int64 { return s.load.working() }
+
+const (
+	// workTick is how exactly LastWork is kept: exchanges that begin and end
+	// within one share its write.
+	workTick = 100_000_000
+	// setBack is how far the clock must seem to have gone back for LastWork to
+	// follow it.
+	setBack = 60_000_000_000
+)
+
+// LastWork is when work last began, ended or was noted, in nanoseconds of
+// RouteInput.Now's clock and up to a tenth of a second early; 0: never.
+func (s *BackendState) LastWork() int64 { return s.worked.Load() }
+
+// NoteWork moves LastWork to now; a request that waited in vain is work too.
+func (s *BackendState) NoteWork(now int64) {
+	last := s.worked.Load()
+	if d := now - last; d >= workTick || d < -setBack {
+		s.worked.CompareAndSwap(last, now)
+	}
+}
 
 // ReservationsTotal is how many least-loaded reservations were ever recorded
 // for the backend, as a pool of targets and as a member of groups.

@@ -69,7 +69,7 @@ func (b *CompiledBackend) pickMember(in *RouteInput, d *Decision) (*CompiledBack
 	switch {
 	case total == 0:
 		d.GroupOutcome = GroupFallbackNoReady
-		return b.coldStartTarget(), ticket{}
+		return b.ColdStartTarget(), ticket{}
 	case total == 1:
 		d.GroupOutcome = GroupFallbackSingle
 		return only, ticket{}
@@ -111,8 +111,9 @@ func (b *CompiledBackend) memberKey(in *RouteInput, mode Mode, d *Decision) (Key
 	return Key{}, GroupFallbackNoKey
 }
 
-// coldStartTarget is the first member by name of the highest tier.
-func (b *CompiledBackend) coldStartTarget() *CompiledBackend {
+// ColdStartTarget is the member that requests for the group b wait for while
+// none is Ready: the first by name of the highest tier.
+func (b *CompiledBackend) ColdStartTarget() *CompiledBackend {
 	first := b.Members[0]
 	for _, m := range b.Members {
 		if m.Priority > first.Priority {

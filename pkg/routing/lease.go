@@ -15,7 +15,7 @@ type Lease struct {
 	member, pod ticket
 	rnd         uint64
 	picked      int64
-	active      bool
+	running     unit // noUnit: not started
 	probing     bool
 	reported    bool
 }
@@ -26,13 +26,35 @@ func (l *Lease) Target() *Target { return l.target }
 // Start turns what Decide recorded into an active exchange of the target and
 // of the backend. It does nothing on a lease that holds nothing or has started.
 func (l *Lease) Start() {
-	if l.target == nil || l.active {
+	if l.start(workUnit) {
+		l.backend.NoteWork(l.picked)
+	}
+}
+
+// StartPoll is Start for an exchange that is no work: it counts as load, and
+// neither in BackendState.Working nor in LastWork.
+func (l *Lease) StartPoll() { l.start(pollUnit) }
+
+// BringsWork makes work of what started as a poll; it does nothing otherwise.
+func (l *Lease) BringsWork(now int64) {
+	if l.running != pollUnit {
 		return
 	}
-	l.active = true
-	l.backend.load.start(l.member.settle())
-	l.target.load.start(l.pod.settle())
+	l.running = workUnit
+	l.backend.load.running.Add(int64(workUnit - pollUnit))
+	l.target.load.running.Add(int64(workUnit - pollUnit))
+	l.backend.NoteWork(now)
+}
+
+func (l *Lease) start(u unit) bool {
+	if l.target == nil || l.running != noUnit {
+		return false
+	}
+	l.running = u
+	l.backend.load.start(l.member.settle(), u)
+	l.target.load.start(l.pod.settle(), u)
 	l.member, l.pod = ticket{}, ticket{}
+	return true
 }
 
 // Report tells, once per lease, how the exchange went as soon as it is known:
@@ -56,9 +78,12 @@ func (l *Lease) Release(now int64, r Result) {
 	if l.probing && !l.reported {
 		l.target.health.report(now, l.picked, true, ResultNeutral, l.rnd)
 	}
-	if l.active {
-		l.backend.load.finish()
-		l.target.load.finish()
+	if u := l.running; u != noUnit {
+		if u == workUnit {
+			l.backend.NoteWork(now)
+		}
+		l.backend.load.finish(u)
+		l.target.load.finish(u)
 	} else {
 		if l.member.settle() {
 			l.backend.load.total.Add(-1)

@@ -233,8 +233,8 @@ func checkIdle(t *testing.T, backends ...*CompiledBackend) {
 	for _, b := range backends {
 		check := func(what string, l *load) {
 			t.Helper()
-			if l.active.Load() != 0 || l.total.Load() != 0 {
-				t.Errorf("%s: %s has %d active and %d in total, want 0", b.Key, what, l.active.Load(), l.total.Load())
+			if l.running.Load() != 0 || l.total.Load() != 0 {
+				t.Errorf("%s: %s has %d active and %d in total, want 0", b.Key, what, l.active(), l.total.Load())
 			}
 		}
 		check("the backend", &b.State.load)
@@ -303,7 +303,7 @@ func liveThrough(s *Snapshot, o *Options, clock *atomic.Int64, seed uint64, step
 		case 6:
 			l.Release(now, Result(next(6)))
 		case 7:
-			if !l.active {
+			if l.running == noUnit {
 				*l = Lease{} // forgotten: only the TTL gives it back
 			}
 		}

@@ -22,7 +22,7 @@ type Target struct {
 }
 
 // Active is the number of exchanges that have started and not ended.
-func (t *Target) Active() int64 { return t.load.active.Load() }
+func (t *Target) Active() int64 { return t.load.active() }
 
 // Reserved is the number of least-loaded picks that have neither started nor
 // ended. It may still hold reservations that expired since the last pick.
