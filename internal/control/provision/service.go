@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
@@ -26,6 +27,9 @@ func service(g Gateway) *corev1.Service {
 	if s.Spec.Type != corev1.ServiceTypeClusterIP {
 		s.Spec.ExternalTrafficPolicy = or(p.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		s.Spec.LoadBalancerIP = wantedAddress(g.Object) //nolint:staticcheck // every other way is some provider's own annotation
+	}
 	for key, value := range p.Annotations {
 		s.Annotations[key] = string(value)
 	}
@@ -38,6 +42,18 @@ func service(g Gateway) *corev1.Service {
 		})
 	}
 	return s
+}
+
+// wantedAddress is the address that the Gateway asks for, "" where any will do.
+// A Service can ask for one; a Gateway that asks for more is told, by its status,
+// which of them it lacks.
+func wantedAddress(g *gwapiv1.Gateway) string {
+	for _, a := range g.Spec.Addresses {
+		if a.Value != "" && or(a.Type, gwapiv1.IPAddressType) == gwapiv1.IPAddressType {
+			return a.Value
+		}
+	}
+	return ""
 }
 
 // autoscaler chooses the number of pods by the use of the requested cpu.
