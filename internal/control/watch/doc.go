@@ -6,8 +6,9 @@
 //
 // What is watched stands in kinds.go: everything of the Gateway API that is
 // served, Models, GatewayParameters, Services, EndpointSlices, the metadata of
-// Namespaces, Secrets of type kubernetes.io/tls and no other, and workloads for
-// nothing but the number of replicas that they ask for. A workload kind that only
+// Namespaces, Secrets of type kubernetes.io/tls and no other, the pods of Gateways
+// and no others, and workloads for nothing but the number of replicas that they
+// ask for. A workload kind that only
 // some Model names (scaleTargetRef) is watched from then on; it delays nothing.
 //
 // Objects are stripped before they enter the cache (transform.go), so that a big

@@ -3,6 +3,7 @@ package watch
 import (
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -42,6 +43,10 @@ func (h handler) same(before, after any) bool {
 	if a, ok := before.(*metav1.PartialObjectMetadata); ok {
 		b, ok := after.(*metav1.PartialObjectMetadata)
 		return ok && maps.Equal(a.Labels, b.Labels)
+	}
+	if a, ok := before.(*corev1.Pod); ok {
+		b, ok := after.(*corev1.Pod)
+		return ok && a.Status.Phase == b.Status.Phase && gatewayPod(a) == gatewayPod(b)
 	}
 	if _, a, ok := replicasOf(before); ok {
 		_, b, _ := replicasOf(after)

@@ -6,6 +6,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"flexinfer.ai/gateway/internal/control/provision"
 	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
 
@@ -51,6 +53,7 @@ func kinds() []kind {
 		core(corev1.SchemeGroupVersion, "Service", func() client.Object { return &corev1.Service{} }),
 		core(corev1.SchemeGroupVersion, "Secret", func() client.Object { return &corev1.Secret{} }),
 		core(corev1.SchemeGroupVersion, "Namespace", namespaceMetadata),
+		core(corev1.SchemeGroupVersion, "Pod", func() client.Object { return &corev1.Pod{} }),
 		core(discoveryv1.SchemeGroupVersion, "EndpointSlice", func() client.Object { return &discoveryv1.EndpointSlice{} }),
 		core(appsv1.SchemeGroupVersion, "Deployment", func() client.Object { return &appsv1.Deployment{} }),
 		core(appsv1.SchemeGroupVersion, "StatefulSet", func() client.Object { return &appsv1.StatefulSet{} }),
@@ -76,12 +79,13 @@ func Scheme() (*runtime.Scheme, error) {
 
 // CacheOptions makes a cache that holds only what is needed of each object.
 // Reads from it through a client see stripped objects too, and only Secrets of
-// type kubernetes.io/tls: read others from the API server itself.
+// type kubernetes.io/tls and gateway pods: read others from the API server itself.
 func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: strip,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: {Field: fields.OneTermEqualSelector("type", string(corev1.SecretTypeTLS))},
+			&corev1.Pod{}:    {Label: labels.SelectorFromSet(labels.Set{provision.LabelManagedBy: provision.ManagedBy})},
 		},
 	}
 }

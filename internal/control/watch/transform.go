@@ -26,6 +26,8 @@ func strip(object any) (any, error) {
 		stripSlice(o)
 	case *corev1.Secret:
 		stripSecret(o)
+	case *corev1.Pod:
+		stripPod(o)
 	case *metav1.PartialObjectMetadata:
 		o.Annotations, o.OwnerReferences, o.Finalizers = nil, nil, nil
 	case *appsv1.Deployment:

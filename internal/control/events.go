@@ -1,0 +1,211 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"flexinfer.ai/gateway/internal/control/provision"
+	"flexinfer.ai/gateway/pkg/api/v1alpha2"
+	"flexinfer.ai/gateway/pkg/translate"
+)
+
+// Reasons of events.
+const (
+	reasonInvalid            = "Invalid"
+	reasonRefused            = "ResourceRefused"
+	reasonProvisioningFailed = "ProvisioningFailed"
+)
+
+// maxNote is how long an event's text may be, in bytes.
+const maxNote = 1024
+
+// notice is one thing that is wrong with an object, for an event.
+type notice struct {
+	about        client.Object
+	kind, reason string
+	text         string
+}
+
+// subject is what a notice is about: there is one of each at a time.
+type subject struct {
+	uid    types.UID
+	reason string
+}
+
+// notices are what users must know of: the mistakes in their objects, what gateway
+// pods refused, and what cannot be provisioned. One of a reason for each object.
+func notices(res translate.Resources, result translate.Result, outcomes map[types.NamespacedName]provision.Outcome) []notice {
+	c := newCollector(res, result)
+	for _, w := range result.Warnings {
+		text := w.Message
+		if w.Field != "" {
+			text = w.Field + ": " + text
+		}
+		c.add(w.Kind, types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, reasonInvalid, text)
+	}
+	for _, left := range result.LeftOut {
+		c.add("Gateway", left.Gateway, reasonRefused, fmt.Sprintf("%s is left out until it changes, because the gateway pods refused it: %s", left.Key, left.Reason))
+	}
+	for _, p := range result.Provisions {
+		name := types.NamespacedName{Namespace: p.Gateway.Namespace, Name: p.Gateway.Name}
+		if o := outcomes[name]; o.Err != nil {
+			c.add("Gateway", name, reasonProvisioningFailed, o.Err.Error())
+		}
+	}
+	return c.list
+}
+
+// objectName names an object that is ours to report on.
+type objectName struct {
+	kind string
+	types.NamespacedName
+}
+
+// collector gathers notices, one for each subject.
+type collector struct {
+	objects map[objectName]client.Object
+	list    []notice
+	index   map[subject]int
+}
+
+func newCollector(res translate.Resources, result translate.Result) *collector {
+	c := &collector{objects: map[objectName]client.Object{}, index: map[subject]int{}}
+	mine(c, "GatewayClass", res.GatewayClasses, result.GatewayClasses)
+	mine(c, "Gateway", res.Gateways, result.Gateways)
+	mine(c, "HTTPRoute", res.HTTPRoutes, result.HTTPRoutes)
+	mine(c, v1alpha2.KindModel, res.Models, result.Models)
+	return c
+}
+
+// mine adds the objects for which translation made a status.
+func mine[T client.Object, S any](c *collector, kind string, objects []T, statuses []translate.ObjectStatus[S]) {
+	ours := make(map[types.NamespacedName]bool, len(statuses))
+	for i := range statuses {
+		ours[statuses[i].Name] = true
+	}
+	for _, o := range objects {
+		if name := client.ObjectKeyFromObject(o); ours[name] {
+			c.objects[objectName{kind, name}] = o
+		}
+	}
+}
+
+func (c *collector) add(kind string, name types.NamespacedName, reason, text string) {
+	about := c.objects[objectName{kind, name}]
+	if about == nil {
+		return
+	}
+	s := subject{about.GetUID(), reason}
+	i, known := c.index[s]
+	if !known {
+		c.index[s] = len(c.list)
+		c.list = append(c.list, notice{about, kind, reason, text})
+		return
+	}
+	c.list[i].text += "; " + text
+}
+
+// newsRate and newsBurst bound how many events are told, however much breaks at
+// once.
+const (
+	newsRate  = rate.Limit(10) // a second
+	newsBurst = 50
+)
+
+// announcer tells notices as events, each once until its text changes.
+type announcer struct {
+	recorder record.EventRecorder
+	limiter  *rate.Limiter
+
+	mu      sync.Mutex
+	current []notice
+	wake    chan struct{}
+
+	told map[subject]string // by the goroutine of run alone
+}
+
+func newAnnouncer(r record.EventRecorder) *announcer {
+	return &announcer{recorder: r, limiter: rate.NewLimiter(newsRate, newsBurst), wake: make(chan struct{}, 1)}
+}
+
+// Submit replaces what there is to tell. It never blocks.
+func (a *announcer) Submit(current []notice) {
+	a.mu.Lock()
+	a.current = current
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run tells events until ctx ends: the leader's work. A new leader tells what
+// there is anew, for it does not know what was told.
+func (a *announcer) run(ctx context.Context) {
+	a.told = map[subject]string{}
+	for {
+		a.pass(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.wake:
+		}
+	}
+}
+
+func (a *announcer) pass(ctx context.Context) {
+	a.mu.Lock()
+	current := a.current
+	a.mu.Unlock()
+	stands := make(map[subject]bool, len(current))
+	for _, n := range current {
+		s := subject{n.about.GetUID(), n.reason}
+		stands[s] = true
+		if a.told[s] == n.text {
+			continue
+		}
+		if a.limiter.Wait(ctx) != nil {
+			return
+		}
+		a.told[s] = n.text
+		a.recorder.Event(reference(n), corev1.EventTypeWarning, n.reason, cut(n.text, maxNote))
+	}
+	for s := range a.told {
+		if !stands[s] {
+			delete(a.told, s)
+		}
+	}
+}
+
+// reference names the object; the cache's own may lack its kind.
+func reference(n notice) runtime.Object {
+	ref := &corev1.ObjectReference{
+		Kind: n.kind, Namespace: n.about.GetNamespace(), Name: n.about.GetName(), UID: n.about.GetUID(),
+		ResourceVersion: n.about.GetResourceVersion(),
+	}
+	switch n.about.(type) {
+	case *v1alpha2.Model:
+		ref.APIVersion = v1alpha2.GroupVersion.String()
+	default:
+		ref.APIVersion = gwapiv1.GroupVersion.String()
+	}
+	return ref
+}
+
+// cut shortens a text to a number of bytes, at the edge of a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}
