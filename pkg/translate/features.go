@@ -10,9 +10,13 @@ import (
 // the one list that GatewayClass statuses, conformance runs and documents use.
 var features = []gwapiv1.FeatureName{
 	"Gateway",
+	"GatewayAddressEmpty",
 	"GatewayHTTPListenerIsolation",
+	"GatewayHTTPSListenerDetectMisdirectedRequests",
+	"GatewayInfrastructure",
 	"GatewayPort8080",
 	"GatewayRouteHostnameIntersectionPrecedence",
+	"GatewayStaticAddresses",
 	"HTTPRoute",
 	"HTTPRoute303RedirectStatusCode",
 	"HTTPRoute307RedirectStatusCode",
