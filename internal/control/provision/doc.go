@@ -25,6 +25,15 @@
 // Where the parameters say nothing, defaults.go does. What the API server
 // refuses comes back as an error per Gateway, for its status.
 //
-// Reconciler is used by one goroutine of the leader. It reads through the
-// manager's cache and writes only what differs from what it wrote last.
+// Reconciler is level-triggered like the status writer: Submit replaces what is
+// wanted, Run (the leader's) makes it so and keeps it so, Outcomes tells addresses,
+// ready pods and errors. It watches what is provisioned through a cache of its
+// own, which holds nothing else, and writes only what differs: another desired
+// object, or one whose fields somebody took from us, which the API server records
+// in managedFields. So an edit is undone at once, and what others add stays.
+//
+// What is no longer needed is deleted: the autoscaler, or everything where a
+// Gateway went to another class. What a Gateway that is gone had is the garbage
+// collector's work. Whatever is not certain deletes nothing: a Gateway that is
+// not accepted, or a GatewayClass that is gone, leaves pods running as they are.
 package provision
