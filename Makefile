@@ -45,7 +45,7 @@ run: build ## Serve the examples with three simulated engines and print requests
 	@test/demo/run.sh
 
 .PHONY: test
-test: unit allocs e2e h2spec ## Run every test: unit with the race detector, allocation gates, end to end, h2spec
+test: unit allocs claims e2e h2spec ## Run every test: unit with the race detector, allocation gates, claims, end to end, h2spec
 
 .PHONY: race-note
 race-note:
@@ -93,12 +93,14 @@ lint: go ## Run go vet and the pinned golangci-lint
 	@cd test/e2e && go vet ./...
 	@cd test/h2spec && go vet ./...
 	@cd test/bench/peers && go vet ./...
+	@cd conformance/suite && go vet ./...
 	$(call say,golangci-lint as pinned in tools/go.mod (building it takes minutes the first time))
 	@go build -C tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@bin/golangci-lint run $(PKGS)
 	@cd test/e2e && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
 	@cd test/h2spec && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
 	@cd test/bench/peers && ../../../bin/golangci-lint run -c ../../../.golangci.yml ./...
+	@cd conformance/suite && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
 
 .PHONY: fmt
 fmt: go ## Format the Go files
@@ -168,6 +170,7 @@ cover: go ## Measure the coverage of the unit tests into coverage.html
 	@go tool cover -func=coverage.out | tail -1
 
 include conformance/cluster/cluster.mk
+include conformance/suite/suite.mk
 
 .PHONY: clean
 clean: ## Remove what the other targets made

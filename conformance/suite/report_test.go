@@ -1,6 +1,8 @@
 package suite
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,17 +16,18 @@ const reportDir = "../reports"
 
 // judge shows the report and fails where it is not that of a conformant
 // implementation.
-func judge(t *testing.T, path string) {
+func judge(t *testing.T, path string, out io.Writer) {
+	t.Helper()
 	report, err := readReport(path)
 	if err != nil {
 		t.Errorf("no report: %v", err)
 		return
 	}
-	var text strings.Builder
-	summarize(&text, report)
-	t.Logf("%s:\n%s", path, text.String())
+	fmt.Fprintf(out, "%s:\n", path)
+	summarize(out, report)
 	for _, s := range shortcomings(report) {
-		t.Error(s)
+		fmt.Fprintln(out, "FAIL", s)
+		t.Errorf("%s: %s", path, s)
 	}
 }
 
@@ -35,7 +38,7 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range paths {
-		judge(t, path)
+		judge(t, path, io.Discard)
 	}
 }
 

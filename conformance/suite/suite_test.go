@@ -3,6 +3,8 @@ package suite
 import (
 	"context"
 	"flag"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -45,9 +47,21 @@ func TestGatewayAPI(t *testing.T) {
 	}
 	if path := opts.ReportOutputPath; path != "" {
 		// Cleanups run backwards: this one after the suite's, which writes the report.
-		t.Cleanup(func() { judge(t, path) })
+		t.Cleanup(func() { judge(t, path, os.Stderr) })
 	}
+	opts.Hook = showProgress
 	conformance.RunConformanceWithOptions(t, opts)
+}
+
+// showProgress tells on standard error of each test that has run, where the
+// suite's own output is too long to be watched.
+func showProgress(t *testing.T, test suite.ConformanceTest, _ *suite.ConformanceTestSuite) {
+	switch {
+	case t.Failed():
+		fmt.Fprintln(os.Stderr, "FAIL", test.ShortName)
+	case !t.Skipped():
+		fmt.Fprintln(os.Stderr, "pass", test.ShortName)
+	}
 }
 
 // complete fills in what neither flags nor an options file have set.
