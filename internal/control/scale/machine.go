@@ -223,6 +223,10 @@ func (m *Machine) forgetIfGone(gateway, name string, now time.Time) {
 	}
 }
 
+// slack is how far a pod's LastActive must move to be news: times of other clocks
+// arrive as ages, and seem to move a little with every report.
+const slack = 2 * time.Second
+
 // Report takes what a pod says of all Models that it has demand for; Models
 // that it does not name have none.
 func (m *Machine) Report(gateway, name string, demand []Demand, now time.Time) {
@@ -234,6 +238,13 @@ func (m *Machine) Report(gateway, name string, demand []Demand, now time.Time) {
 	old := pod.demand
 	pod.demand = make(map[string]Demand, len(demand))
 	for _, d := range demand {
+		s, before := m.models[d.Model], old[d.Model].LastActive
+		if !before.IsZero() && !d.LastActive.After(before.Add(slack)) {
+			if s != nil && s.concerns(gateway) {
+				s.active = later(s.active, earlier(d.LastActive, now))
+			}
+			d.LastActive = before
+		}
 		pod.demand[d.Model] = d
 	}
 	for key, before := range old {
@@ -246,10 +257,8 @@ func (m *Machine) Report(gateway, name string, demand []Demand, now time.Time) {
 		if s == nil || !s.concerns(gateway) {
 			continue
 		}
-		switch {
-		case first:
-			s.active = later(s.active, earlier(d.LastActive, now))
-		case d.LastActive.After(old[key].LastActive):
+		s.active = later(s.active, earlier(d.LastActive, now))
+		if !first && d.LastActive.After(old[key].LastActive) {
 			m.stirred(s, now)
 		}
 		m.hear(s, podKey{gateway, name}, d, now)

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -333,4 +334,34 @@ func TestTouchIsThrottled(t *testing.T) {
 	}
 	b.pass(time.Minute)
 	b.want(1)
+}
+
+// TestAgesThatJitter: a last activity that arrives as an age seems to move with
+// every report; it is one activity all the same.
+func TestAgesThatJitter(t *testing.T) {
+	b := newBench(t, nil)
+	last := b.now
+	report := func() {
+		jitter := time.Duration(rand.Int64N(int64(slack)))
+		b.m.Report(gw, "a", []Demand{{Model: chat, LastActive: earlier(b.now, last.Add(jitter))}}, b.now)
+	}
+	report()
+	b.want(1, "touch", "look")
+	for range int(idle / time.Second) {
+		b.pass(time.Second)
+		report()
+		for _, verb := range b.verbs(1) {
+			if verb == "sleep" {
+				t.Fatalf("asleep %s after the last activity", b.now.Sub(last))
+			}
+		}
+	}
+	b.pass(slack)
+	b.want(1, "sleep")
+	b.done(Sleep, 1, 0, nil)
+	report()
+	b.want(0) // which undoes nothing
+	last = b.now
+	report()
+	b.want(0, "wake")
 }
