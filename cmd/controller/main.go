@@ -15,6 +15,6 @@ func program() cli.Program {
 	return cli.Program{
 		Name:     "controller",
 		Summary:  "the control plane of FlexInfer Gateway",
-		Commands: []cli.Command{standaloneCommand(), lintCommand(), snapshotCommand()},
+		Commands: []cli.Command{runCommand(), standaloneCommand(), lintCommand(), snapshotCommand()},
 	}
 }

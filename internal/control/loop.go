@@ -172,7 +172,9 @@ func (l *Loop) round(ctx context.Context, start, first time.Time) {
 	l.o.Provision.Submit(provision.Wanted{
 		Settings: l.o.Settings(), Gateways: provisions(result.Provisions), Held: result.Held, All: res.Gateways,
 	})
-	l.o.Scale.SetWorld(world(res.Models, l.fleet.served(), l.fleet.podNames(), l.o.IdleTimeout))
+	if l.o.Scale != nil {
+		l.o.Scale.SetWorld(world(res.Models, l.fleet.served(), l.fleet.podNames(), l.o.IdleTimeout))
+	}
 	l.o.Events.Submit(notices(res, result, outcomes))
 	if l.o.Peers != nil {
 		l.o.Peers(res.EndpointSlices)

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +38,8 @@ type Discovery interface {
 type Options struct {
 	Cache     cache.Cache // made with CacheOptions
 	Discovery Discovery
+	// Also are Services whose EndpointSlices matter though nothing refers to them.
+	Also []types.NamespacedName
 	// Changed is called after a change that calls for a translation. It must not
 	// block.
 	Changed func()
@@ -201,6 +204,9 @@ func (s *Source) Resources(ctx context.Context) translate.Resources {
 	// A store has a change before its handler hears of it. So what is settled as
 	// of interest here and read below is either read as changed or announced.
 	in := newInterest(r.Gateways, r.HTTPRoutes, r.Models)
+	for _, name := range s.opts.Also {
+		in.services[name] = true
+	}
 	s.interest.Store(in)
 	r.Services = list[*corev1.Service](s.store(corev1.SchemeGroupVersion.WithKind("Service")))
 	r.EndpointSlices = list[*discoveryv1.EndpointSlice](s.store(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")))

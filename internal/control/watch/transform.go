@@ -83,7 +83,7 @@ func stripSlice(s *discoveryv1.EndpointSlice) {
 		e := &s.Endpoints[i]
 		s.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions}
 		if e.TargetRef != nil {
-			s.Endpoints[i].TargetRef = &corev1.ObjectReference{Kind: e.TargetRef.Kind, UID: e.TargetRef.UID}
+			s.Endpoints[i].TargetRef = &corev1.ObjectReference{Kind: e.TargetRef.Kind, Name: e.TargetRef.Name, UID: e.TargetRef.UID}
 		}
 	}
 }
