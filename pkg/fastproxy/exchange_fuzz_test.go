@@ -20,18 +20,18 @@ import (
 // each whole request.
 type strictEngine struct {
 	*rawEngine
-	live     atomic.Int64 // connections
-	mu       sync.Mutex
-	messages []strictMessage
-	strange  []string // what is no well-formed request
-	begun    int      // requests that have not come to their end
+	opened, ended atomic.Int64 // connections
+	mu            sync.Mutex
+	messages      []strictMessage
+	strange       []string // what is no well-formed request
+	begun         int      // requests that have not come to their end
 }
 
 func startStrictEngine(t testing.TB) *strictEngine {
 	e := &strictEngine{}
 	e.rawEngine = startRawEngine(t, func(c *net.TCPConn, _ int) {
-		e.live.Add(1)
-		defer e.live.Add(-1)
+		e.opened.Add(1)
+		defer e.ended.Add(1)
 		var raw []byte
 		piece := make([]byte, 64<<10)
 		for {
@@ -93,7 +93,9 @@ func answerStrict(c net.Conn, method string) bool {
 func (e *strictEngine) took(t *testing.T, pool *pool) (messages []strictMessage, strange []string, begun int) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Microsecond) {
-		if open, idle := pool.counts(); open == idle && e.live.Load() == int64(open) {
+		open, idle := pool.counts()
+		dialed := int64(pool.dials.Load() - pool.failures.Load())
+		if opened := e.opened.Load(); open == idle && opened == dialed && opened-e.ended.Load() == int64(open) {
 			break
 		}
 		if time.Now().After(deadline) {
