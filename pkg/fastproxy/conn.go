@@ -25,7 +25,7 @@ type clientConn struct {
 	front    *front
 	acceptor *acceptor
 	since    time.Time
-	raw      *net.TCPConn
+	raw      *socket
 	// conn is raw, or the TLS connection on it.
 	conn   net.Conn
 	remote []byte // the peer's "ip:port"
@@ -81,16 +81,17 @@ func (r *registry) len() int {
 }
 
 // admit registers an accepted connection; nil: it is over Limits.Connections.
-func (f *front) admit(a *acceptor, raw *net.TCPConn) *clientConn {
+func (f *front) admit(a *acceptor, tcp *net.TCPConn) *clientConn {
 	f.counters.accepted.Add(1)
 	if n := f.counters.open.Add(1); n > int64(f.limits.Connections) {
 		f.counters.open.Add(-1)
 		f.counters.overLimit.Add(1)
 		return nil
 	}
+	raw := newSocket(tcp)
 	c := &clientConn{front: f, acceptor: a, since: time.Now(), raw: raw, conn: raw}
 	c.remote = []byte(raw.RemoteAddr().String())
-	c.watched = f.watch.add(raw, &c.slot)
+	c.watched = f.watch.add(tcp, &c.slot)
 	f.conns.add(c)
 	return c
 }
@@ -158,7 +159,8 @@ func (f *front) turnAway(raw *net.TCPConn, tls bool) {
 	go func() {
 		defer overLimitAnswering.Add(-1)
 		defer raw.Close()
-		c := clientConn{front: f, raw: raw, conn: raw}
+		s := newSocket(raw)
+		c := clientConn{front: f, raw: s, conn: s}
 		_ = raw.SetWriteDeadline(time.Now().Add(lingerTime))
 		if _, err := raw.Write(appendRefusal(nil, &refuseFull, false)); err == nil {
 			c.linger()

@@ -36,7 +36,7 @@ func (c *h1conn) writeTwo(head, body []byte) error {
 	first := body[:min(len(body), clientPiece)]
 	c.vector[0], c.vector[1] = head, first
 	c.vectors = c.vector[:]
-	_, err := c.vectors.WriteTo(c.raw)
+	_, err := c.vectors.WriteTo(c.raw.TCPConn)
 	c.vector[0], c.vector[1] = nil, nil
 	if err != nil {
 		return errClientWrite

@@ -13,7 +13,7 @@ const tcpCloseWait = 8
 // that closed before anything arrived acknowledges nothing.
 func (u *upstreamConn) requestReceived() bool {
 	received := true
-	err := u.raw.Control(func(fd uintptr) {
+	err := u.tcp.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err == nil {
 			received = info.State == tcpCloseWait && info.Unacked == 0 && info.Notsent_bytes == 0

@@ -2,7 +2,6 @@ package fastproxy
 
 import (
 	"crypto/tls"
-	"net"
 	"time"
 
 	"flexinfer.ai/gateway/pkg/routing"
@@ -26,7 +25,7 @@ func newTLSFront(f *front) *tlsFront {
 // handshakeConn is the TCP connection below a handshake; it takes the choice of
 // a listener from configFor to the connection.
 type handshakeConn struct {
-	*net.TCPConn
+	*socket
 	port     uint16
 	listener *routing.CompiledListener
 }
@@ -40,15 +39,15 @@ var alpn = []string{"h2", "http/1.1"}
 func (t *tlsFront) configFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	c := hello.Conn.(*handshakeConn)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: alpn}
-	socket := t.front.core.socket(c.port)
-	if socket == nil {
+	port := t.front.core.socket(c.port)
+	if port == nil {
 		return config, nil
 	}
 	name, ok := splitAuthority([]byte(hello.ServerName))
 	if !ok {
 		return config, nil
 	}
-	if c.listener = socket.Listener(appendLower(nil, name)); c.listener != nil {
+	if c.listener = port.Listener(appendLower(nil, name)); c.listener != nil {
 		config.Certificates = c.listener.Certificates
 	}
 	return config, nil
@@ -57,7 +56,7 @@ func (t *tlsFront) configFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 // handshake makes the connection TLS; false: it failed and has been answered
 // with an alert. The protocol is what ALPN agreed on, "" for none.
 func (c *clientConn) handshake() (protocol string, ok bool) {
-	below := &handshakeConn{TCPConn: c.raw, port: c.acceptor.port}
+	below := &handshakeConn{socket: c.raw, port: c.acceptor.port}
 	conn := tls.Server(below, c.front.tls.base)
 	_ = c.raw.SetDeadline(time.Now().Add(c.front.timeouts.Handshake))
 	if err := conn.Handshake(); err != nil || below.listener == nil {

@@ -32,7 +32,7 @@ func (u *upstreamConn) prepare() {
 // more reading by ordinary means is due.
 func (u *upstreamConn) transceive(p []byte) (int, error) {
 	u.in, u.n, u.err, u.sent = p, 0, nil, false
-	err := u.raw.Read(u.step)
+	err := u.tcp.raw.Read(u.step)
 	u.in = nil
 	switch {
 	case err != nil:
@@ -62,13 +62,13 @@ func (u *upstreamConn) transceiveStep(fd uintptr) bool {
 			u.err = errUnsent
 			return true
 		}
-		n, err := ignoreInterrupts(syscall.Write, int(fd), u.out)
+		n, err := sendNow(fd, u.out)
 		switch {
 		case err == syscall.EAGAIN:
 			return true
 		case err != nil:
 			// A response that came before the connection broke counts.
-			if u.n, _ = ignoreInterrupts(syscall.Read, int(fd), u.in); u.n <= 0 {
+			if u.n, _ = receiveNow(fd, u.in); u.n <= 0 {
 				u.n, u.err = 0, err
 			}
 			return true
@@ -82,7 +82,7 @@ func (u *upstreamConn) transceiveStep(fd uintptr) bool {
 			return false
 		}
 	}
-	n, err := ignoreInterrupts(syscall.Read, int(fd), u.in)
+	n, err := receiveNow(fd, u.in)
 	switch {
 	case err == syscall.EAGAIN:
 		return false
@@ -98,7 +98,7 @@ func (u *upstreamConn) transceiveStep(fd uintptr) bool {
 
 // pending tells whether there is anything to read: bytes, the end or an error.
 func (u *upstreamConn) pending(fd uintptr) bool {
-	n, err := ignoreInterrupts(syscall.Read, int(fd), u.in)
+	n, err := receiveNow(fd, u.in)
 	if err == syscall.EAGAIN {
 		return false
 	}
@@ -110,7 +110,7 @@ func (u *upstreamConn) pending(fd uintptr) bool {
 // nor sent anything on it.
 func (u *upstreamConn) usable() bool {
 	u.in = u.some[:]
-	err := u.raw.Control(u.probe)
+	err := u.tcp.raw.Control(u.probe)
 	u.in = nil
 	return err == nil && u.quiet
 }
@@ -120,22 +120,13 @@ func (u *upstreamConn) probeStep(fd uintptr) { u.quiet = !u.pending(fd) }
 // drain throws away what has been received, up to a bound.
 func (u *upstreamConn) drain() {
 	u.in = make([]byte, 4<<10)
-	_ = u.raw.Control(func(fd uintptr) {
+	_ = u.tcp.raw.Control(func(fd uintptr) {
 		for range 64 {
-			n, err := ignoreInterrupts(syscall.Read, int(fd), u.in)
+			n, err := receiveNow(fd, u.in)
 			if n <= 0 || err != nil {
 				return
 			}
 		}
 	})
 	u.in = nil
-}
-
-func ignoreInterrupts(call func(int, []byte) (int, error), fd int, p []byte) (int, error) {
-	for {
-		n, err := call(fd, p)
-		if err != syscall.EINTR {
-			return n, err
-		}
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -47,8 +46,7 @@ var (
 // timeout instead of once per read, and no timeout is late.
 type upstreamConn struct {
 	pool *pool
-	tcp  *net.TCPConn
-	raw  syscall.RawConn
+	tcp  *socket
 	br   *bufio.Reader // reads from this upstreamConn
 
 	// out is a request that the next read sends first; buffer is its memory.
@@ -89,18 +87,13 @@ func (u *upstreamConn) abort() {
 // setConn installs the connection that was made; false: u was aborted while it
 // was.
 func (u *upstreamConn) setConn(tcp *net.TCPConn) bool {
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		tcp.Close()
-		return false
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.aborted.Load() {
 		tcp.Close()
 		return false
 	}
-	u.tcp, u.raw, u.cancel = tcp, raw, nil
+	u.tcp, u.cancel = newSocket(tcp), nil
 	u.br = bufio.NewReaderSize(u, upstreamBuffer)
 	u.prepare()
 	return true
