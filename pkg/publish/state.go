@@ -13,7 +13,7 @@ type Identity struct {
 type State struct {
 	// Generation is the routing.Config.Generation published last, Version the
 	// hash of its content; 0 and "" where nothing is published.
-	Generation int64
+	Generation uint64
 	Version    string
 	// Pods are the connected ones, by name.
 	Pods []PodState
@@ -24,7 +24,7 @@ type PodState struct {
 	Pod string
 	// Generation and Version are of the Config that the pod acknowledged last;
 	// 0 and "" until it has.
-	Generation int64
+	Generation uint64
 	Version    string
 	// Refused are the resources of that Config that the pod could not use. It
 	// serves everything else.
@@ -51,15 +51,18 @@ type Report struct {
 	// Models lists every Model with something to tell, in no order; empty where
 	// nothing goes on.
 	Models []ModelDemand
-	// Gone says that the pod's stream has ended: what it carries is not known.
+	// Gone says that the pod's stream has ended: what it carries from now on is
+	// not known.
 	Gone bool
 }
 
 // ModelDemand is what a gateway pod knows of one Model. Polls (GET requests and
 // the like that no engine works on) count nowhere in it.
 type ModelDemand struct {
-	Model      string // "namespace/name"
-	Waiting    int    // requests in the cold-start queue
-	Running    int    // exchanges that an endpoint works on
+	Model   string // "namespace/name"
+	Waiting int    // requests in the cold-start queue
+	Running int    // exchanges that an endpoint works on
+	// LastActive is when it last had one of either, by this process's clock: ages
+	// travel, times do not. Zero: not since the pod began.
 	LastActive time.Time
 }

@@ -13,6 +13,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"flexinfer.ai/gateway/pkg/publish"
 )
 
 // Audience is the audience of gateway pods' tokens.
@@ -29,9 +31,6 @@ const reviewTime = 10 * time.Second
 
 // ErrBusy says that too many tokens were presented; the client tries again later.
 var ErrBusy = errors.New("too many tokens are being reviewed: try again later")
-
-// Identity is who a token proves a gateway pod to be.
-type Identity struct{ Gateway, Pod string }
 
 // ReviewerOptions is what a Reviewer needs; all but Now are required.
 type ReviewerOptions struct {
@@ -81,7 +80,7 @@ func NewReviewer(o ReviewerOptions) *Reviewer {
 // Authenticate says whose pod presents a token, in a connection from peer (an IP
 // address; empty: unknown). A *Refusal says why it is nobody's; ErrBusy and
 // other errors are for trying again. Refusals are logged, the token never is.
-func (r *Reviewer) Authenticate(ctx context.Context, token, peer string) (Identity, error) {
+func (r *Reviewer) Authenticate(ctx context.Context, token, peer string) (publish.Identity, error) {
 	id, err := r.authenticate(ctx, token, peer)
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
@@ -90,27 +89,27 @@ func (r *Reviewer) Authenticate(ctx context.Context, token, peer string) (Identi
 	return id, err
 }
 
-func (r *Reviewer) authenticate(ctx context.Context, token, peer string) (Identity, error) {
+func (r *Reviewer) authenticate(ctx context.Context, token, peer string) (publish.Identity, error) {
 	account, refusal := claimed(token, r.o.Now())
 	if refusal != nil {
-		return Identity{}, refusal
+		return publish.Identity{}, refusal
 	}
 	if _, ok := r.o.Gateway(account); !ok {
-		return Identity{}, refuse("ServiceAccount %s is not the one of a Gateway's pods", account)
+		return publish.Identity{}, refuse("ServiceAccount %s is not the one of a Gateway's pods", account)
 	}
 	v, err := r.verdict(ctx, token, peer)
 	if err != nil {
-		return Identity{}, err
+		return publish.Identity{}, err
 	}
 	if v.refusal != nil {
-		return Identity{}, v.refusal
+		return publish.Identity{}, v.refusal
 	}
 	// The verdict's account, not the claimed one, is verified.
 	gateway, ok := r.o.Gateway(v.account)
 	if !ok {
-		return Identity{}, refuse("ServiceAccount %s is not the one of a Gateway's pods", v.account)
+		return publish.Identity{}, refuse("ServiceAccount %s is not the one of a Gateway's pods", v.account)
 	}
-	return Identity{Gateway: gateway, Pod: v.pod}, nil
+	return publish.Identity{Gateway: gateway, Pod: v.pod}, nil
 }
 
 // verdict is the API server's, or the one of a moment ago.

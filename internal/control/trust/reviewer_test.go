@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"flexinfer.ai/gateway/pkg/publish"
 )
 
 // apiServer answers TokenReviews as one does, for unsigned tokens: by the
@@ -114,7 +116,7 @@ func newServer() *apiServer {
 }
 
 func TestAuthenticate(t *testing.T) {
-	f := func(name string, want Identity, refusal string, change func(*testClaims)) {
+	f := func(name string, want publish.Identity, refusal string, change func(*testClaims)) {
 		t.Run(name, func(t *testing.T) {
 			log := &syncBuffer{}
 			r := newTestReviewer(newServer(), newClock(), log)
@@ -126,21 +128,21 @@ func TestAuthenticate(t *testing.T) {
 			}
 		})
 	}
-	chat := Identity{"team-a/chat", "chat-1"}
+	chat := publish.Identity{Gateway: "team-a/chat", Pod: "chat-1"}
 	f("a Gateway's pod", chat, "", nil)
 	f("several audiences", chat, "", func(c *testClaims) { c.Aud = append(c.Aud, "other") })
-	f("another Gateway's account", Identity{"team-a/other", "chat-1"}, "", func(c *testClaims) { c.Sub = "system:serviceaccount:team-a:other-0b1f6f6d" })
-	f("wrong audience", Identity{}, "other audiences", func(c *testClaims) { c.Aud = []string{"https://kubernetes.default.svc"} })
-	f("no audience", Identity{}, "other audiences", func(c *testClaims) { c.Aud = nil })
-	f("another ServiceAccount of the namespace", Identity{}, "team-a/default is not the one", func(c *testClaims) {
+	f("another Gateway's account", publish.Identity{Gateway: "team-a/other", Pod: "chat-1"}, "", func(c *testClaims) { c.Sub = "system:serviceaccount:team-a:other-0b1f6f6d" })
+	f("wrong audience", publish.Identity{}, "other audiences", func(c *testClaims) { c.Aud = []string{"https://kubernetes.default.svc"} })
+	f("no audience", publish.Identity{}, "other audiences", func(c *testClaims) { c.Aud = nil })
+	f("another ServiceAccount of the namespace", publish.Identity{}, "team-a/default is not the one", func(c *testClaims) {
 		c.Sub, c.Kubernetes.Pod = "system:serviceaccount:team-a:default", podClaim{"stranger", "uid-2"}
 	})
-	f("the same name elsewhere", Identity{}, "team-b/chat-0b1f6f6d is not the one", func(c *testClaims) { c.Sub = "system:serviceaccount:team-b:chat-0b1f6f6d" })
-	f("a user", Identity{}, "no ServiceAccount token", func(c *testClaims) { c.Sub = "admin" })
-	f("not bound to a pod", Identity{}, "not bound to a pod", func(c *testClaims) { c.Kubernetes.Pod = podClaim{} })
-	f("deleted pod", Identity{}, "the pod is gone", func(c *testClaims) { c.Kubernetes.Pod.Name = "chat-0" })
-	f("a pod of the same name, recreated", Identity{}, "the pod is gone", func(c *testClaims) { c.Kubernetes.Pod.UID = "uid-0" })
-	f("expired", Identity{}, "has expired", func(c *testClaims) { c.Exp = time.Now().Add(-time.Hour).Unix() })
+	f("the same name elsewhere", publish.Identity{}, "team-b/chat-0b1f6f6d is not the one", func(c *testClaims) { c.Sub = "system:serviceaccount:team-b:chat-0b1f6f6d" })
+	f("a user", publish.Identity{}, "no ServiceAccount token", func(c *testClaims) { c.Sub = "admin" })
+	f("not bound to a pod", publish.Identity{}, "not bound to a pod", func(c *testClaims) { c.Kubernetes.Pod = podClaim{} })
+	f("deleted pod", publish.Identity{}, "the pod is gone", func(c *testClaims) { c.Kubernetes.Pod.Name = "chat-0" })
+	f("a pod of the same name, recreated", publish.Identity{}, "the pod is gone", func(c *testClaims) { c.Kubernetes.Pod.UID = "uid-0" })
+	f("expired", publish.Identity{}, "has expired", func(c *testClaims) { c.Exp = time.Now().Add(-time.Hour).Unix() })
 }
 
 // checkRefusal compares an error and the log with what is expected of them.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"flexinfer.ai/gateway/pkg/publish"
 )
 
 // maxToken bounds a token's length; ServiceAccount tokens have 1 to 2 kB.
@@ -90,5 +92,8 @@ type Refusal struct{ Reason string }
 
 // Error is the reason.
 func (r *Refusal) Error() string { return r.Reason }
+
+// Is says that asking again with the same token is of no use.
+func (r *Refusal) Is(target error) bool { return target == publish.ErrUnauthenticated }
 
 func refuse(format string, args ...any) *Refusal { return &Refusal{fmt.Sprintf(format, args...)} }
