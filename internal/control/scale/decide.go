@@ -17,7 +17,8 @@ const (
 	Wake Verb = iota
 	// Sleep brings the target down to MinReplicas and never up.
 	Sleep
-	// Look reads the target's replicas.
+	// Look reads the target's replicas. Also a Model that is never put to sleep is
+	// looked at once, so that its user hears of a target that cannot be scaled.
 	Look
 	// Touch writes status.lastActiveTime.
 	Touch
@@ -125,7 +126,7 @@ func (d *decision) decide(s *modelState) {
 		d.act(s, Action{Verb: Wake, Waiting: waiting})
 	case s.untold() && d.due(s.touch.at):
 		d.act(s, Action{Verb: Touch, Active: s.active.Truncate(time.Second)})
-	case d.lead && s.IdleTimeout > 0 && len(s.load) == 0:
+	case d.lead && (s.IdleTimeout > 0 || !s.looked) && len(s.load) == 0:
 		d.rest(s)
 	}
 	if live && !s.busy {
@@ -203,6 +204,13 @@ func (d *decision) dropFormer(s *modelState) {
 			delete(s.former, g)
 		}
 	}
+}
+
+// Crossed says whether there was activity since the Model's action under way was
+// decided: then it is no time to put it to sleep.
+func (m *Machine) Crossed(model string) bool {
+	s := m.models[model]
+	return s == nil || s.stir
 }
 
 // Finish takes what became of an Action that Decide returned.

@@ -177,6 +177,7 @@ func TestIdleSleeps(t *testing.T) {
 func TestNeverSleepsByDefault(t *testing.T) {
 	b := newBench(t, func(m *Model) { m.IdleTimeout = 0 })
 	b.report("a", 0, 0)
+	b.want(1, "look")
 	b.pass(1000 * time.Hour)
 	b.want(1)
 }
@@ -317,6 +318,7 @@ func TestActivityElsewhere(t *testing.T) {
 
 func TestTouchIsThrottled(t *testing.T) {
 	b := newBench(t, func(m *Model) { m.IdleTimeout = 0 })
+	b.want(1, "look")
 	touches := 0
 	for range 300 {
 		b.report("a", 0, 1)

@@ -11,6 +11,9 @@ const (
 	// ConditionNamesValid is False where a name that clients may use for the
 	// Model belongs to another Model of the namespace.
 	ConditionNamesValid = "NamesValid"
+	// ConditionScaleTargetReady is False where the workload of a serverless
+	// Model cannot be scaled: the Model neither wakes nor sleeps.
+	ConditionScaleTargetReady = "ScaleTargetReady"
 )
 
 // Condition reasons of a Model.
@@ -21,4 +24,10 @@ const (
 	ReasonResolvedRefs    = "ResolvedRefs"    // ResolvedRefs is True
 	ReasonBackendNotFound = "BackendNotFound" // ResolvedRefs is False: no such Service, or no such port on it
 	ReasonUnsupported     = "Unsupported"     // ResolvedRefs is False: a Service that cannot carry requests
+
+	ReasonScalable       = "Scalable"       // ScaleTargetReady is True
+	ReasonTargetNotFound = "TargetNotFound" // ScaleTargetReady is False: no such workload, or no such kind of workloads
+	ReasonNotScalable    = "NotScalable"    // ScaleTargetReady is False: a kind without a scale subresource
+	ReasonNotPermitted   = "NotPermitted"   // ScaleTargetReady is False: the controller may not scale it
+	ReasonScaleFailed    = "ScaleFailed"    // ScaleTargetReady is False: the API server refuses or fails
 )
