@@ -29,6 +29,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"flexinfer.ai/gateway/internal/control/provision"
+	"flexinfer.ai/gateway/internal/control/scale"
 	"flexinfer.ai/gateway/internal/control/status"
 	"flexinfer.ai/gateway/internal/control/trust"
 	"flexinfer.ai/gateway/internal/control/watch"
@@ -68,7 +69,9 @@ type Controller struct {
 	keeper       *trust.Keeper
 	publisher    *publish.Publisher
 	provisioner  *provision.Reconciler
+	scaler       *scale.Scaler
 	statuses     *status.Writer
+	recorder     record.EventRecorder
 	events       *announcer
 	recording    func(ctx context.Context) // of events, until ctx ends
 	leadership   *leadership
@@ -77,8 +80,9 @@ type Controller struct {
 // New makes a Controller; Run brings it to life. Nothing is asked of the API
 // server yet.
 func New(o Options) (*Controller, error) {
-	klog.SetSlogLogger(o.Logger)
-	ctrllog.SetLogger(logr.FromSlogHandler(o.Logger.Handler()))
+	libraries := importantOnly{o.Logger.Handler()}
+	klog.SetSlogLogger(slog.New(libraries))
+	ctrllog.SetLogger(logr.FromSlogHandler(libraries))
 	c := &Controller{o: o, registry: prometheus.NewRegistry()}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.setStage("starting")
@@ -101,6 +105,9 @@ func New(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c.makeEvents(scheme, clients)
+	if err := c.makeScaler(scheme); err != nil {
+		return nil, err
+	}
 	return c, c.makeLoop(direct, clients)
 }
 
@@ -118,7 +125,7 @@ func (c *Controller) makeCaches(scheme *runtime.Scheme, clients *kubernetes.Clie
 	c.source = watch.New(watch.Options{
 		Cache: c.cache, Discovery: clients.Discovery(), Logger: c.o.Logger,
 		Also:    []types.NamespacedName{{Namespace: c.o.Namespace, Name: c.o.Service}},
-		Changed: func() { c.loop.Changed() },
+		Changed: func() { c.loop.Changed() }, StatusChanged: func() { c.loop.StatusChanged() },
 	})
 	return nil
 }
@@ -142,6 +149,7 @@ func (c *Controller) makeTrust(direct client.Client) (err error) {
 			return publish.Identity(id), err
 		},
 		Changed:    func(gateway string) { c.loop.Heard(gateway) },
+		Demand:     c.demand,
 		Registerer: c.registry,
 	})
 	return err
@@ -158,13 +166,42 @@ func (c *Controller) snapshotPort() int {
 
 func (c *Controller) makeEvents(scheme *runtime.Scheme, clients *kubernetes.Clientset) {
 	broadcaster := record.NewBroadcaster()
-	c.events = newAnnouncer(broadcaster.NewRecorder(scheme, corev1.EventSource{Component: status.FieldOwner}))
+	c.recorder = broadcaster.NewRecorder(scheme, corev1.EventSource{Component: status.FieldOwner})
+	c.events = newAnnouncer(c.recorder)
 	c.recording = func(ctx context.Context) {
 		defer broadcaster.Shutdown()
 		watching := broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")})
 		defer watching.Stop()
 		<-ctx.Done()
 	}
+}
+
+// makeScaler gives the scaler a client of its own, lest waking a Model wait for
+// statuses.
+func (c *Controller) makeScaler(scheme *runtime.Scheme) error {
+	direct, err := client.New(c.o.API, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("cannot make a client of the API server: %w", err)
+	}
+	metrics, err := scale.NewMetrics(c.registry)
+	if err != nil {
+		return err
+	}
+	c.scaler = scale.NewScaler(scale.Options{Client: direct, Models: c.cache, Recorder: c.recorder, Logger: c.o.Logger, Metrics: metrics})
+	return nil
+}
+
+// demand hands what a gateway pod reports to the scaler.
+func (c *Controller) demand(r publish.Report) {
+	if r.Gone {
+		c.scaler.Lost(r.Gateway, r.Pod)
+		return
+	}
+	demand := make([]scale.Demand, len(r.Models))
+	for i, m := range r.Models {
+		demand[i] = scale.Demand(m)
+	}
+	c.scaler.Report(r.Gateway, r.Pod, demand)
 }
 
 func (c *Controller) makeLoop(direct client.Client, clients *kubernetes.Clientset) error {
@@ -182,7 +219,7 @@ func (c *Controller) makeLoop(direct client.Client, clients *kubernetes.Clientse
 	service := types.NamespacedName{Namespace: c.o.Namespace, Name: c.o.Service}
 	c.loop = NewLoop(LoopOptions{
 		Source: c.source, Publisher: c.publisher, ControllerName: c.o.ControllerName, IdleTimeout: c.o.IdleTimeout,
-		Settings: c.settings, Statuses: c.statuses, Provision: c.provisioner, Events: c.events,
+		Settings: c.settings, Statuses: c.statuses, Provision: c.provisioner, Events: c.events, Scale: c.scaler,
 		Peers: func(slices []*discoveryv1.EndpointSlice) {
 			c.publisher.SetPeers(peers(slices, service, c.o.Instance, c.snapshotPort()))
 		},
@@ -280,6 +317,7 @@ func (c *Controller) work(ctx context.Context, group *errgroup.Group, snapshots 
 	c.setStage("nothing has been translated yet: see the log")
 	c.loop.Run(ctx, func() {
 		group.Go(func() error { return ended(ctx, c.publisher.Serve(ctx, snapshots)) })
+		group.Go(func() error { c.scaler.Run(ctx); return nil })
 		group.Go(func() error { return c.leadership.run(ctx, c.lead) })
 		c.setStage("")
 		c.o.Logger.Info("serving snapshots", "address", c.o.SnapshotAddress, "as", c.host())
@@ -300,6 +338,8 @@ func (c *Controller) setAuthority(ca *trust.CA) bool {
 // lead is the leader's work. It returns when ctx has ended and nothing is being
 // written any more.
 func (c *Controller) lead(ctx context.Context) {
+	c.scaler.SetLeader(true)
+	defer c.scaler.SetLeader(false)
 	var work sync.WaitGroup
 	for _, part := range []func(){
 		func() { _ = c.statuses.Run(ctx) },

@@ -77,6 +77,9 @@ func NewLoop(o LoopOptions) *Loop {
 // Changed asks for a translation. It never blocks.
 func (l *Loop) Changed() { l.trigger.fire() }
 
+// StatusChanged asks for a translation that has time. It never blocks.
+func (l *Loop) StatusChanged() { l.trigger.fireLater() }
+
 // Heard says that a gateway pod has come, gone or answered. It never blocks.
 func (l *Loop) Heard(string) {
 	select {
@@ -172,9 +175,7 @@ func (l *Loop) round(ctx context.Context, start, first time.Time) {
 	l.o.Provision.Submit(provision.Wanted{
 		Settings: l.o.Settings(), Gateways: provisions(result.Provisions), Held: result.Held, All: res.Gateways,
 	})
-	if l.o.Scale != nil {
-		l.o.Scale.SetWorld(world(res.Models, l.fleet.served(), l.fleet.podNames(), l.o.IdleTimeout))
-	}
+	l.o.Scale.SetWorld(world(res.Models, l.fleet.served(), l.fleet.podNames(), l.o.IdleTimeout))
 	l.o.Events.Submit(notices(res, result, outcomes))
 	if l.o.Peers != nil {
 		l.o.Peers(res.EndpointSlices)

@@ -7,10 +7,12 @@ import (
 )
 
 // A translation starts when nothing has changed for quiet, at the latest bound
-// after the first change.
+// after the first change; after changes that no pod serves otherwise for, leisure
+// after the first.
 const (
-	quiet = 30 * time.Millisecond
-	bound = 250 * time.Millisecond
+	quiet   = 30 * time.Millisecond
+	bound   = 250 * time.Millisecond
+	leisure = time.Second
 )
 
 // trigger turns bursts of changes into single rounds. fire may be called by any
@@ -20,6 +22,7 @@ type trigger struct {
 
 	mu          sync.Mutex
 	first, last time.Time // changes since the last round; zero: none
+	minor       time.Time // the first that is not urgent; zero: none
 }
 
 func newTrigger() *trigger { return &trigger{wake: make(chan struct{}, 1)} }
@@ -33,6 +36,20 @@ func (t *trigger) fire() {
 	}
 	t.last = now
 	t.mu.Unlock()
+	t.signal()
+}
+
+// fireLater asks for a round that has time.
+func (t *trigger) fireLater() {
+	t.mu.Lock()
+	if t.minor.IsZero() {
+		t.minor = time.Now()
+	}
+	t.mu.Unlock()
+	t.signal()
+}
+
+func (t *trigger) signal() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -43,33 +60,44 @@ func (t *trigger) fire() {
 // ctx has ended.
 func (t *trigger) wait(ctx context.Context) (first time.Time, ok bool) {
 	for {
-		t.mu.Lock()
-		first = t.first
-		due := t.last.Add(quiet)
-		if latest := t.first.Add(bound); latest.Before(due) {
-			due = latest
-		}
-		pending := !first.IsZero()
-		wait := time.Until(due)
-		if pending && wait <= 0 {
-			t.first, t.last = time.Time{}, time.Time{}
-		}
-		t.mu.Unlock()
-		if pending && wait <= 0 {
+		first, wait := t.take()
+		if !first.IsZero() && wait <= 0 {
 			return first, ctx.Err() == nil
 		}
-		if !pending {
-			select {
-			case <-t.wake:
-			case <-ctx.Done():
-				return time.Time{}, false
-			}
-			continue
+		var timer <-chan time.Time
+		if !first.IsZero() {
+			timer = time.After(wait)
 		}
 		select {
-		case <-time.After(wait):
+		case <-timer:
+		case <-t.wake:
 		case <-ctx.Done():
 			return time.Time{}, false
 		}
 	}
+}
+
+// take returns the first change and how long its round has to wait. Where it is
+// due the changes are taken.
+func (t *trigger) take() (first time.Time, wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var due time.Time
+	if !t.minor.IsZero() {
+		first, due = t.minor, t.minor.Add(leisure)
+	}
+	if !t.first.IsZero() {
+		urgent := t.last.Add(quiet)
+		if latest := t.first.Add(bound); latest.Before(urgent) {
+			urgent = latest
+		}
+		if first.IsZero() || urgent.Before(due) {
+			first, due = t.first, urgent
+		}
+	}
+	wait = time.Until(due)
+	if !first.IsZero() && wait <= 0 {
+		t.first, t.last, t.minor = time.Time{}, time.Time{}, time.Time{}
+	}
+	return first, wait
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -39,6 +40,26 @@ func describe(found []finding) string {
 	return strings.Join(parts, "; ")
 }
 
+// maxMessage bounds a condition's message, in bytes. The API server takes 32 KiB
+// for one, but only some 1.5 MB for an object, and a Gateway may have 64 listeners
+// with four conditions each, a route 32 parents: whatever is in the objects, their
+// statuses can be written.
+const maxMessage = 2048
+
+// clip shortens a message to what a condition may hold. It cuts no character in
+// two.
+func clip(message string) string {
+	const mark = " …"
+	if len(message) <= maxMessage {
+		return message
+	}
+	end := maxMessage - len(mark)
+	for end > 0 && !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + mark
+}
+
 // newCondition is a condition without its transition time, which
 // mergeConditions sets.
 func newCondition[T, R ~string](kind T, ok bool, reason R, message string) metav1.Condition {
@@ -46,7 +67,7 @@ func newCondition[T, R ~string](kind T, ok bool, reason R, message string) metav
 	if ok {
 		status = metav1.ConditionTrue
 	}
-	return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: message}
+	return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: clip(message)}
 }
 
 // mergeConditions puts the current conditions of an object's generation into

@@ -137,10 +137,11 @@ func sameAddress(a, b string) bool {
 
 // warnGateway reports the Gateway's mistakes, and settings without effect.
 func (t *translation) warnGateway(g *gatewayState) {
-	for _, f := range []*finding{g.refused, g.addressing} {
-		if f != nil {
-			t.warn("Gateway", g.name, f.field, f.message)
-		}
+	if f := g.refused; f != nil {
+		t.warn("Gateway", g.name, f.field, f.message)
+	}
+	if f := g.addressing; f != nil && f.reason != string(gwapiv1.GatewayReasonAddressNotAssigned) { // that is no mistake
+		t.warn("Gateway", g.name, f.field, f.message)
 	}
 	for _, l := range g.listeners {
 		t.warnAll("Gateway", g.name, l.findings())

@@ -22,6 +22,9 @@ var listenerConditions = []string{
 	string(gwapiv1.ListenerConditionConflicted),
 }
 
+// maxAddresses bounds status.addresses of a Gateway (Gateway API).
+const maxAddresses = 16
+
 // gatewayStatuses are the statuses of the Gateways of our classes.
 func (t *translation) gatewayStatuses() []ObjectStatus[gwapiv1.GatewayStatus] {
 	var statuses []ObjectStatus[gwapiv1.GatewayStatus]
@@ -43,7 +46,7 @@ func (t *translation) gatewayStatus(g *gatewayState) gwapiv1.GatewayStatus {
 		AttachedListenerSets: new(int32(0)),
 	}
 	if t.opts.Addresses != nil {
-		status.Addresses = g.addresses
+		status.Addresses = g.addresses[:min(len(g.addresses), maxAddresses)]
 	}
 	for _, l := range g.listeners {
 		status.Listeners = append(status.Listeners, t.listenerStatus(g, l))

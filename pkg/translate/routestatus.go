@@ -15,6 +15,9 @@ var routeConditions = []string{
 	string(gwapiv1.RouteConditionPartiallyInvalid),
 }
 
+// maxParents bounds status.parents of a route (Gateway API).
+const maxParents = 32
+
 // routeStatuses are the statuses of the HTTPRoutes that have a parent of ours,
 // or still an entry of ours for one.
 func (t *translation) routeStatuses() []ObjectStatus[gwapiv1.HTTPRouteStatus] {
@@ -37,7 +40,8 @@ func (t *translation) ownsParent(p gwapiv1.RouteParentStatus) bool {
 
 // mergeParents puts our entries into the list that the route holds. Entries of
 // other controllers stay as they are and where they are; ours for parents that
-// the route no longer names go away.
+// the route no longer names go away. Where theirs leave no room for all of ours,
+// the last of ours are left out: a longer list could not be written at all.
 func (t *translation) mergeParents(r *routeState, held []gwapiv1.RouteParentStatus) []gwapiv1.RouteParentStatus {
 	out := make([]gwapiv1.RouteParentStatus, 0, len(held)+len(r.parents))
 	merged := map[*parentState]bool{}
@@ -59,7 +63,7 @@ func (t *translation) mergeParents(r *routeState, held []gwapiv1.RouteParentStat
 			out = append(out, t.parentStatus(r, p, nil))
 		}
 	}
-	return out
+	return out[:min(len(out), maxParents)]
 }
 
 func (t *translation) parentStatus(r *routeState, p *parentState, held []metav1.Condition) gwapiv1.RouteParentStatus {

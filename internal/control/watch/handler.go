@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // handler announces changes that call for a translation.
@@ -14,7 +15,11 @@ type handler struct{ s *Source }
 func (h handler) OnAdd(object any, _ bool) { h.announce(object) }
 
 func (h handler) OnUpdate(before, after any) {
-	if !h.same(before, after) {
+	switch {
+	case h.same(before, after):
+	case sameButStatus(before, after):
+		h.s.opts.StatusChanged()
+	default:
 		h.announce(after)
 	}
 }
@@ -53,4 +58,19 @@ func (h handler) same(before, after any) bool {
 		return a == b
 	}
 	return false
+}
+
+// sameButStatus reports whether only a status has changed that says nothing but
+// what became of the object: most often it is the one written last.
+func sameButStatus(before, after any) bool {
+	switch after.(type) {
+	case *gwapiv1.GatewayClass, *gwapiv1.Gateway, *gwapiv1.HTTPRoute:
+	default:
+		return false
+	}
+	a, ok := before.(metav1.Object)
+	b, _ := after.(metav1.Object)
+	return ok && a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() &&
+		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp())
 }

@@ -43,7 +43,10 @@ type Options struct {
 	// Changed is called after a change that calls for a translation. It must not
 	// block.
 	Changed func()
-	Logger  *slog.Logger
+	// StatusChanged is called after one that touched the status of a class, a
+	// Gateway or a route alone: no pod serves otherwise for it. It must not block.
+	StatusChanged func()
+	Logger        *slog.Logger
 }
 
 // Source hands out the objects of a cluster.
