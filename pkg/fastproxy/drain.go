@@ -23,10 +23,11 @@ func retireContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), retireTime)
 }
 
-// drain ends the front without losing a request: ports are closed, answers end
-// their connections (GOAWAY on HTTP/2), idle connections are closed after a
-// short grace, exchanges and tunnels are waited for. When ctx ends, what still
-// runs is cut, and the error says how many connections that were.
+// drain ends the front without losing a request: ports are closed once what
+// waited to be accepted has been, answers end their connections (GOAWAY on
+// HTTP/2), idle connections are closed after a short grace, exchanges and tunnels
+// are waited for. When ctx ends, what still runs is cut, and the error says how
+// many connections that were.
 func (f *front) drain(ctx context.Context) error {
 	f.mu.Lock()
 	f.draining.Store(true)
@@ -38,7 +39,11 @@ func (f *front) drain(ctx context.Context) error {
 	f.mu.Unlock()
 	ended := make(chan error, len(acceptors))
 	for _, a := range acceptors {
+		queued := acceptQueued(a.listener)
 		_ = a.listener.Close()
+		for _, c := range queued {
+			a.take(c)
+		}
 		go func() { ended <- shutdownHTTP2(ctx, a.http2) }()
 	}
 	cut := f.await(ctx)
