@@ -92,6 +92,9 @@ func (t Target) explain(err error) (reason, message string) {
 		return v1alpha2.ReasonNotScalable, fmt.Sprintf(
 			"%s cannot be scaled, because the kind %s of %s has no scale subresource: name a workload that has one in spec.scaleTargetRef",
 			what, t.Kind, t.APIVersion)
+	case apierrors.IsNotFound(err) && t.isCustom():
+		return v1alpha2.ReasonTargetNotFound, fmt.Sprintf(
+			"there is no %s in the namespace, or its kind has no scale subresource: create it, or name a workload that has one in spec.scaleTargetRef", what)
 	case apierrors.IsNotFound(err):
 		return v1alpha2.ReasonTargetNotFound, fmt.Sprintf(
 			"there is no %s in the namespace: create it, or name the workload in spec.scaleTargetRef", what)
@@ -102,8 +105,12 @@ func (t Target) explain(err error) (reason, message string) {
 	return v1alpha2.ReasonScaleFailed, fmt.Sprintf("%s cannot be scaled; it is tried again: %s", what, first(err))
 }
 
-// lacksScale tells the answer for a kind without the subresource from the one
-// for an object that does not exist, which names the object.
+// isCustom says whether the kind may be one of a CustomResourceDefinition. An API
+// server answers for those alike whether the object or the subresource is missing.
+func (t Target) isCustom() bool { return strings.Contains(t.APIVersion, ".") }
+
+// lacksScale tells the answer for a built-in kind without the subresource from the
+// one for an object that does not exist, which names the object.
 func lacksScale(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
