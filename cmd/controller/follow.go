@@ -11,9 +11,6 @@ import (
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
-// bindRetry is how long a port that could not be bound is left alone.
-const bindRetry = 5 * time.Second
-
 // follower keeps a server at what the files say.
 type follower struct {
 	roots  []string
@@ -37,7 +34,7 @@ func (f *follower) follow() time.Duration {
 	}
 	f.tell(append(l.findings, f.applied...))
 	if f.unbound {
-		return bindRetry
+		return dataplane.BindRetry
 	}
 	return 0
 }

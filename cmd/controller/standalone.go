@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"flexinfer.ai/gateway/internal/cli"
 	"flexinfer.ai/gateway/internal/dataplane"
@@ -54,8 +53,9 @@ type standaloneOptions struct {
 
 // standalone serves until ctx ends, then drains.
 func standalone(ctx context.Context, o standaloneOptions) error {
-	return dataplane.Serve(ctx, &o.serve, o.manifests, o.started, func(s *fastproxy.Server) func() time.Duration {
-		return (&follower{roots: o.manifests, server: s, log: o.serve.Logger, report: o.report}).follow
+	return dataplane.Serve(ctx, &o.serve, o.started, func(ctx context.Context, s *fastproxy.Server) {
+		f := &follower{roots: o.manifests, server: s, log: o.serve.Logger, report: o.report}
+		dataplane.Follow(ctx, &o.serve, o.manifests, f.follow)
 	})
 }
 

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"errors"
+	"time"
 
 	"flexinfer.ai/gateway/pkg/fastproxy"
 	"flexinfer.ai/gateway/pkg/routing"
@@ -10,6 +11,9 @@ import (
 // maxLeftOut bounds the resources that Apply leaves out of one Config: each
 // costs another compilation, and a Config with more is broken as a whole.
 const maxLeftOut = 64
+
+// BindRetry is how long a port that could not be bound is left alone.
+const BindRetry = 5 * time.Second
 
 // Apply serves cfg. A resource that does not compile is left out, and the rest
 // is served: one object never freezes a gateway. left holds those resources.

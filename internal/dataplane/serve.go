@@ -3,16 +3,18 @@ package dataplane
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"flexinfer.ai/gateway/internal/filewatch"
 	"flexinfer.ai/gateway/pkg/fastproxy"
 )
 
-// Serve runs a server on what follow makes of the files below roots, until ctx
-// ends, and drains it then. started, which may be nil, gets the server once its
-// admin port is open; follow returns what filewatch.Watch calls.
-func Serve(ctx context.Context, o *fastproxy.Options, roots []string, started func(*fastproxy.Server), follow func(*fastproxy.Server) func() time.Duration) error {
+// Serve runs a server until ctx ends, and drains it then. started, which may be
+// nil, gets the server once its admin port is open; feed, which applies the
+// configurations, runs beside it until the drain is over: who waits for a
+// replica is still to hear of one.
+func Serve(ctx context.Context, o *fastproxy.Options, started func(*fastproxy.Server), feed func(context.Context, *fastproxy.Server)) error {
 	server, err := fastproxy.New(*o)
 	if err != nil {
 		return err
@@ -23,10 +25,21 @@ func Serve(ctx context.Context, o *fastproxy.Options, roots []string, started fu
 	if started != nil {
 		started(server)
 	}
+	feeding, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var fed sync.WaitGroup
+	fed.Go(func() { feed(feeding, server) })
+	<-ctx.Done()
+	err = drain(server, o)
+	stop()
+	fed.Wait()
+	return err
+}
+
+// Follow feeds a server with what look makes of the files below roots.
+func Follow(ctx context.Context, o *fastproxy.Options, roots []string, look func() time.Duration) {
 	filewatch.Watch(ctx, roots, filewatch.Options{
 		Refused: func(err error) { o.Logger.Warn(err.Error()) },
-	}, follow(server))
-	return drain(server, o)
+	}, look)
 }
 
 // drain ends a server as its settings say: not ready at once, the drain delay,

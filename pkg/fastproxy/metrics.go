@@ -55,6 +55,7 @@ func newMetrics(s *Server) *metrics {
 	}
 	m.registry.MustRegister(m.duration, m.firstByte, m.queueWait, (*collector)(m),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(s.options.Collectors...)
 	return m
 }
 

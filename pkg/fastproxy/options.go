@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -24,6 +26,8 @@ type Options struct {
 	Logger *slog.Logger
 	// AccessLog logs one line per request at info level.
 	AccessLog bool
+	// Collectors are served with the server's own metrics.
+	Collectors []prometheus.Collector
 	// Pprof serves /debug/pprof on the admin port.
 	Pprof bool
 	// DemandChanged is called when Server.Demand tells something that should not

@@ -269,7 +269,7 @@ func TestLastGood(t *testing.T) {
 	r.Publish("ns/a", config(7, "10.0.0.1:80"))
 	p := in.pod(r.address, "token-a1", config(3, "10.0.0.1:80"))
 	eventually(t, "acknowledged", func() bool { return r.acked("ns/a", "a-1") })
-	eventually(t, "applied", func() bool { _, n := p.last(); return n == 1 })
+	eventually(t, "applied", func() bool { _, n := p.last(); return n >= 1 })
 	if n := testutil.ToFloat64(r.metrics.resources.WithLabelValues("set")); n != 0 {
 		t.Errorf("%v resources sent, the pod had them all", n)
 	}
@@ -543,7 +543,7 @@ func TestBig(t *testing.T) {
 	p.serves(t, cfg)
 	q := in.pod(r.address, "token-a2", cfg) // holds more than one message says
 	eventually(t, "acknowledged", func() bool { return r.acked("ns/a", "a-2") })
-	eventually(t, "applied", func() bool { _, n := q.last(); return n == 1 })
+	eventually(t, "applied", func() bool { _, n := q.last(); return n >= 1 })
 	plain := testutil.ToFloat64(r.metrics.bytes.WithLabelValues("plain"))
 	wire := testutil.ToFloat64(r.metrics.bytes.WithLabelValues("wire"))
 	if wire > plain/5 || plain < 2e6 {

@@ -26,7 +26,7 @@ type SubscriberOptions struct {
 	// ServiceAccount token. Both are read anew whenever they are needed.
 	CAFile    string
 	TokenFile string
-	// Initial is what is served already: the last good Config.
+	// Initial is the last good Config: it is applied until the controller is heard.
 	Initial *routing.Config
 	// Apply serves a Config. Calls come one after the other.
 	Apply func(*routing.Config) Applied
@@ -90,7 +90,6 @@ func NewSubscriber(o SubscriberOptions) (*Subscriber, error) {
 			return nil, err
 		}
 		s.resources, s.whole = r.resources, r.whole
-		s.ack = &acknowledgment{Generation: r.Generation, Version: r.Version}
 	}
 	return s, nil
 }
@@ -117,6 +116,7 @@ const sampleEvery = 2 * time.Second
 
 // Run keeps the streams open until ctx ends.
 func (s *Subscriber) Run(ctx context.Context) {
+	s.begin()
 	var running sync.WaitGroup
 	defer running.Wait()
 	sample := time.NewTicker(sampleEvery)
@@ -140,6 +140,15 @@ func (s *Subscriber) Run(ctx context.Context) {
 			running.Go(func() { s.keep(ctx, session) })
 		}
 		look.Reset(s.nextLook(time.Now()))
+	}
+}
+
+// begin applies the last good Config.
+func (s *Subscriber) begin() {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	if s.whole.Version != "" {
+		s.settle(nil)
 	}
 }
 
@@ -228,7 +237,7 @@ type pause struct {
 
 // The pauses after failures in a row.
 const (
-	pauseFirst = 250 * time.Millisecond
+	pauseFirst   = 250 * time.Millisecond
 	pauseLongest = 10 * time.Second
 )
 
