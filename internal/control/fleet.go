@@ -236,8 +236,9 @@ func (f *fleet) review() (again bool, next time.Time) {
 	defer f.mu.Unlock()
 	var programmed int
 	for _, g := range f.gateways {
+		refused := f.takeRefusals(g)
 		pending, at := f.judge(g)
-		again = again || pending != g.told || f.takeRefusals(g)
+		again = again || refused || pending != g.told
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
