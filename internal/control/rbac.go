@@ -15,10 +15,10 @@ package control
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list;watch
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch
 //
-// Package status:
+// Packages status and scale:
 //
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses/status;gateways/status;httproutes/status,verbs=update
-// +kubebuilder:rbac:groups=inference.flexinfer.ai,resources=models/status,verbs=update
+// +kubebuilder:rbac:groups=inference.flexinfer.ai,resources=models/status,verbs=update;patch
 //
 // Package provision: get to see whose an object is before it is applied, patch and
 // create to apply it, delete for what is no longer needed.
@@ -28,7 +28,7 @@ package control
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;create;patch;delete
 //
-// Package scale. Other kinds are let in by a ClusterRole of the cluster's
+// Package scale: other kinds are let in by a ClusterRole of the cluster's
 // administrator, which is aggregated (manifests/base/scale.yaml).
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments/scale;statefulsets/scale,verbs=get;update

@@ -1,0 +1,8 @@
+// Package manifests is a directory of Kubernetes objects, and the tests of them.
+//
+// base is what `kubectl apply -k manifests/base` installs, crd its part that defines
+// Models and GatewayParameters. base/role.yaml and crd are generated from markers in
+// internal/control/rbac.go and pkg/api/v1alpha2. examples are for `controller
+// standalone`, examples/cluster for an installation, images builds images with
+// Docker or the like.
+package manifests
