@@ -58,16 +58,24 @@ type Outcome struct {
 
 // Decide returns what is to be done now, and when to ask again if nothing
 // happens before; the zero time: never. Only the leader, who alone may take
-// replicas away, asks with lead.
-func (m *Machine) Decide(now time.Time, lead bool) ([]Action, time.Time) {
-	d := decision{machine: m, now: now, lead: lead, known: make(map[string]time.Time, len(m.gateways))}
+// replicas away, asks with lead. At most room of the Actions are no Wakes; what
+// is left over is asked for again after the next Finish. A Model must not be kept
+// asleep by an Action that is not even begun.
+func (m *Machine) Decide(now time.Time, lead bool, room int) ([]Action, time.Time) {
+	d := decision{machine: m, now: now, lead: lead, room: room, known: make(map[string]time.Time, len(m.gateways))}
 	for g, gw := range m.gateways {
 		if since, ok := gw.knownSince(); ok {
 			d.known[g] = since
 		}
 	}
-	for _, key := range m.keys {
-		d.decide(m.models[key])
+	full := room <= 0
+	start := m.turn
+	for i := range m.keys {
+		at := (start + i) % len(m.keys)
+		d.decide(m.models[m.keys[at]])
+		if !full && d.room <= 0 {
+			full, m.turn = true, at+1 // who came off badly is first in turn
+		}
 	}
 	return d.actions, d.next
 }
@@ -77,6 +85,7 @@ type decision struct {
 	machine *Machine
 	now     time.Time
 	lead    bool
+	room    int
 	known   map[string]time.Time // Gateways all of whose pods report, since when
 	actions []Action
 	next    time.Time
@@ -107,6 +116,12 @@ func (d *decision) due(at time.Time) bool {
 }
 
 func (d *decision) act(s *modelState, a Action) {
+	if a.Verb != Wake {
+		if d.room <= 0 {
+			return
+		}
+		d.room--
+	}
 	a.Model = s.Model
 	s.busy, s.stir = true, false
 	d.actions = append(d.actions, a)

@@ -67,6 +67,7 @@ type Machine struct {
 	models   map[string]*modelState
 	gateways map[string]*gatewayState
 	keys     []string // of models, sorted
+	turn     int      // the index in keys of the Model that is next in turn
 }
 
 // NewMachine starts without any knowledge: nothing sleeps before a World and

@@ -51,7 +51,7 @@ func (b *bench) verbs(replicas int32) []string {
 	b.Helper()
 	var names []string
 	for range 10 {
-		actions, _ := b.m.Decide(b.now, b.lead)
+		actions, _ := b.m.Decide(b.now, b.lead, 100)
 		if len(actions) == 0 {
 			return names
 		}

@@ -17,7 +17,7 @@ const (
 	actionTimeout = 15 * time.Second
 	// wakeLane and restLane are how many actions go on at a time: whoever waits for
 	// a Model does not stand behind the Models that nobody waits for.
-	wakeLane = 32
+	wakeLane = 64
 	restLane = 8
 )
 
@@ -45,9 +45,10 @@ type Scaler struct {
 	o Options
 	c *carrier
 
-	mu      sync.Mutex // guards machine and lead; time is read under it
+	mu      sync.Mutex // guards machine, lead and rests; time is read under it
 	machine *Machine
 	lead    bool
+	rests   int // actions under way that are no Wakes
 	news    chan struct{}
 }
 
@@ -106,22 +107,15 @@ func (s *Scaler) crossed(model string) bool {
 func (s *Scaler) Run(ctx context.Context) {
 	var under sync.WaitGroup
 	defer under.Wait()
-	wakes, rests := make(chan struct{}, wakeLane), make(chan struct{}, restLane)
+	wakes := make(chan struct{}, wakeLane)
 	for {
-		s.mu.Lock()
-		now := time.Now()
-		actions, next := s.machine.Decide(now, s.lead)
-		s.mu.Unlock()
+		actions, wait := s.decide()
 		for _, a := range actions {
-			lane := rests
-			if a.Verb == Wake {
-				lane = wakes
-			}
-			under.Go(func() { s.act(ctx, a, lane) })
+			under.Go(func() { s.act(ctx, a, wakes) })
 		}
 		var timer <-chan time.Time
-		if !next.IsZero() {
-			timer = time.After(next.Sub(now))
+		if wait > 0 {
+			timer = time.After(wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -132,17 +126,45 @@ func (s *Scaler) Run(ctx context.Context) {
 	}
 }
 
-// act carries one action out when its lane has room and hands its Outcome back.
-func (s *Scaler) act(ctx context.Context, a Action, lane chan struct{}) {
+// decide returns what is to be begun, and after which time to decide again if
+// nothing happens before; 0: never.
+func (s *Scaler) decide() (actions []Action, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	actions, next := s.machine.Decide(now, s.lead, restLane-s.rests)
+	for _, a := range actions {
+		if a.Verb != Wake {
+			s.rests++
+		}
+	}
+	if !next.IsZero() {
+		wait = max(next.Sub(now), time.Millisecond)
+	}
+	return actions, wait
+}
+
+// act carries one action out, a Wake when its lane has room, and hands its
+// Outcome back.
+func (s *Scaler) act(ctx context.Context, a Action, wakes chan struct{}) {
 	outcome := Outcome{Err: context.Canceled}
-	select {
-	case lane <- struct{}{}:
+	if a.Verb == Wake {
+		select {
+		case wakes <- struct{}{}:
+			outcome = s.attempt(ctx, a)
+			<-wakes
+		case <-ctx.Done():
+		}
+	} else {
 		outcome = s.attempt(ctx, a)
-		<-lane
-	case <-ctx.Done():
 	}
 	s.o.Metrics.count(a.Verb, outcome)
-	s.tell(func(now time.Time) { s.machine.Finish(a, outcome, now) })
+	s.tell(func(now time.Time) {
+		if a.Verb != Wake {
+			s.rests--
+		}
+		s.machine.Finish(a, outcome, now)
+	})
 }
 
 // attempt is one action; a panic is its failure.

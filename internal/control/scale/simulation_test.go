@@ -163,8 +163,19 @@ func (s *simulation) load(model string) (waiting, running int) {
 // decide asks the machine, checks what it wants to do and sets about it; the
 // time is when to ask again.
 func (s *simulation) decide() time.Time {
-	actions, next := s.m.Decide(s.now, true)
+	room := 1 + len(s.models)/3
+	for _, a := range s.flight {
+		if a.m == s.m && a.Verb != Wake {
+			room--
+		}
+	}
+	actions, next := s.m.Decide(s.now, true, room)
 	for _, a := range actions {
+		if a.Verb != Wake {
+			if room--; room < 0 {
+				s.t.Fatalf("more actions than there is room for")
+			}
+		}
 		m := s.models[a.Model.Key]
 		if m.busy {
 			s.t.Fatalf("%s of %s beside another action", a.Verb, m.Key)
