@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -9,9 +10,12 @@ import (
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
-var modelConditions = []string{
-	v1alpha2.ConditionResolvedRefs, v1alpha2.ConditionRoutingValid, v1alpha2.ConditionNamesValid,
-}
+// modelConditions are ours. That of the scale target is the scaler's, which has
+// nothing to say any more about a Model that is not serverless: it goes.
+var (
+	modelConditions    = []string{v1alpha2.ConditionResolvedRefs, v1alpha2.ConditionRoutingValid, v1alpha2.ConditionNamesValid}
+	unscaledConditions = append(slices.Clone(modelConditions), v1alpha2.ConditionScaleTargetReady)
+)
 
 // modelStatuses are the statuses of all Models.
 func (t *translation) modelStatuses() []ObjectStatus[v1alpha2.ModelStatus] {
@@ -24,7 +28,11 @@ func (t *translation) modelStatuses() []ObjectStatus[v1alpha2.ModelStatus] {
 		status.Ready = fmt.Sprintf("%d/%d", status.Endpoints, status.TotalEndpoints)
 		status.Strategy = strategyNames[m.backend.Strategy]
 		status.Phase = t.phase(m)
-		status.Conditions = mergeConditions(status.Conditions, m.conditions(), modelConditions, obj.Generation, t.opts.Now)
+		owned := modelConditions
+		if m.backend.Serverless == nil {
+			owned = unscaledConditions
+		}
+		status.Conditions = mergeConditions(status.Conditions, m.conditions(), owned, obj.Generation, t.opts.Now)
 		statuses = append(statuses, ObjectStatus[v1alpha2.ModelStatus]{Name: m.name, Generation: obj.Generation, Status: status})
 	}
 	return statuses
