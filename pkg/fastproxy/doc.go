@@ -9,6 +9,7 @@
 //	serve.go                       listener, model, match, local answers, filters
 //	body.go                        whole where something needs it, else streamed
 //	forward.go, retry.go           endpoint, try, and when another try may follow
+//	coldstart.go, queue.go         the wait for a first replica; demand.go: what goes on, for who scales
 //	leg.go, pool.go                one try: connection, request out, head in
 //	answer.go                      the engine's head becomes the client's; body complete or streamed
 //	metrics.go, log.go             the record
@@ -22,6 +23,10 @@
 //     where its Model asks for another model name or for decoding.
 //   - Whoever takes the pointer out of clientSlot.inflight owns the upstream
 //     connection. A client that leaves aborts its own exchange and nothing else.
+//   - Demand is a level that costs the hot path nothing of its own: Running and
+//     LastActive are read off the counters that the lease keeps anyway. Polls are
+//     load and no demand. A drain takes configurations to its end, so that who
+//     waits is served; who cannot be is told to come again.
 //   - Every way out of an exchange passes finish, which gives back the lease, the
 //     connection and the memory. A panic ends its connection only.
 //   - Slices of a request die with its exchange.

@@ -7,7 +7,18 @@
 //	                              └──────── Outcomes ◄───────┘
 //
 // Machine is the core: no clock, no client, no goroutine. Scaler is the edge: it
-// owns the Machine, carries Actions out and hands their Outcomes back.
+// owns the Machine, carries Actions out and hands their Outcomes back, a few at a
+// time, wakes before everything else.
+//
+// # What is written
+//
+// The scale subresource, of whichever kind has one, under the resourceVersion
+// that was read: an autoscaler's or a user's write in between is a conflict, and
+// everything is looked at anew. Of a Model's status two things that nobody else
+// writes: lastActiveTime, by a merge patch of that field, and the condition
+// ScaleTargetReady, by a server-side apply that owns this entry of the list. So
+// package status, which replaces a whole status under its resourceVersion, and
+// other operators never lose a write to this package, nor it one to them.
 //
 // # Waking
 //
