@@ -80,7 +80,7 @@ func stripSlice(s *discoveryv1.EndpointSlice) {
 	}
 	s.Annotations, s.OwnerReferences = nil, nil
 	for i := range s.Endpoints {
-		e := &s.Endpoints[i]
+		e := s.Endpoints[i]
 		s.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions}
 		if e.TargetRef != nil {
 			s.Endpoints[i].TargetRef = &corev1.ObjectReference{Kind: e.TargetRef.Kind, Name: e.TargetRef.Name, UID: e.TargetRef.UID}

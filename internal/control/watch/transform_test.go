@@ -1,0 +1,97 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+func TestStripSlice(t *testing.T) {
+	ready := true
+	full := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "s-1", Labels: map[string]string{discoveryv1.LabelServiceName: "s", "app": "s"},
+			Annotations: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+		},
+		Endpoints: []discoveryv1.Endpoint{
+			{
+				Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}, NodeName: new("node"), Zone: new("zone"),
+				TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "p", UID: "u"},
+			},
+			{Addresses: []string{"10.0.0.2"}},
+		},
+	}
+	want := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "s-1", Labels: map[string]string{discoveryv1.LabelServiceName: "s"}},
+		Endpoints: []discoveryv1.Endpoint{
+			{
+				Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+				TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "p", UID: "u"},
+			},
+			{Addresses: []string{"10.0.0.2"}},
+		},
+	}
+	got, err := strip(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStripPod(t *testing.T) {
+	full := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"}},
+		Spec:       corev1.PodSpec{ServiceAccountName: "sa", Containers: []corev1.Container{{Name: "c"}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.0.0.1",
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "True"}, {Type: corev1.PodReady, Status: "True", Message: "m"}},
+		},
+	}
+	got, err := strip(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Pod{Namespace: "ns", Name: "p", ServiceAccount: "sa", Ready: true}, gatewayPod(got.(*corev1.Pod))); diff != "" {
+		t.Error(diff)
+	}
+	if p := got.(*corev1.Pod); len(p.Spec.Containers) != 0 || p.Status.PodIP != "" || len(p.Status.Conditions) != 1 {
+		t.Errorf("not stripped: %+v", p)
+	}
+}
+
+// A change of one's own status asks for no hurry; any other change does.
+func TestHandler(t *testing.T) {
+	var changed, status int
+	s := New(Options{Changed: func() { changed++ }, StatusChanged: func() { status++ }})
+	f := func(name string, before, after any, wantChanged, wantStatus int) {
+		t.Helper()
+		changed, status = 0, 0
+		handler{s}.OnUpdate(before, after)
+		if changed != wantChanged || status != wantStatus {
+			t.Errorf("%s: %d changes and %d of statuses, want %d and %d", name, changed, status, wantChanged, wantStatus)
+		}
+	}
+	route := func(version string, generation int64, labels map[string]string) any {
+		return routeObject(metav1.ObjectMeta{UID: "u", ResourceVersion: version, Generation: generation, Labels: labels})
+	}
+	f("a resync", route("1", 1, nil), route("1", 1, nil), 0, 0)
+	f("a status", route("1", 1, nil), route("2", 1, nil), 0, 1)
+	f("a spec", route("1", 1, nil), route("2", 2, nil), 1, 0)
+	f("a label", route("1", 1, nil), route("2", 1, map[string]string{"a": "b"}), 1, 0)
+	pod := func(version, address string, ready corev1.ConditionStatus) any {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: version},
+			Status:     corev1.PodStatus{PodIP: address, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+		}
+	}
+	f("a pod's address", pod("1", "", "False"), pod("2", "10.0.0.1", "False"), 0, 0)
+	f("a pod's readiness", pod("1", "", "False"), pod("2", "", "True"), 1, 0)
+}
+
+func routeObject(m metav1.ObjectMeta) *gwapiv1.HTTPRoute { return &gwapiv1.HTTPRoute{ObjectMeta: m} }
