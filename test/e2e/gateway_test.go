@@ -137,8 +137,11 @@ func (g *gateway) try(r request) (answer, error) {
 	return answer{response.StatusCode, response.Header, body}, err
 }
 
-// client leaves bodies as they come.
-var client = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}}
+// client leaves bodies as they come and follows no redirect.
+var client = &http.Client{
+	Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
 
 func tryGet(url string) (int, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -38,6 +38,7 @@ type load struct {
 	// answer; nil: nothing is.
 	before func() (answered func(*http.Response))
 	over   chan struct{}
+	pace   time.Duration // the pause of a busy client between two requests
 
 	clients                  sync.WaitGroup
 	requests, events, echoes atomic.Int64
@@ -124,6 +125,7 @@ func streamUntil(w http.ResponseWriter, over <-chan struct{}) {
 // begin starts every client and waits until all streams and WebSockets are open.
 func (l *load) begin() {
 	l.t.Helper()
+	l.t.Cleanup(l.finish) // where the test fails in between
 	ready := make(chan struct{}, loadStreams+loadTunnels)
 	for n := range loadStreams {
 		l.clients.Go(func() { l.stream(n, ready) })
@@ -131,18 +133,17 @@ func (l *load) begin() {
 	for n := range loadTunnels {
 		l.clients.Go(func() { l.tunnel(n, ready) })
 	}
-	for range cap(ready) {
-		select {
-		case <-ready:
-		case <-time.After(patience):
-			l.t.Fatal("the streams and WebSockets do not begin")
+	eventually(l.t, "the streams and WebSockets begin", func() bool {
+		if l.t.Failed() {
+			l.t.FailNow()
 		}
-	}
+		return len(ready) == cap(ready)
+	})
 	for n := range 2 * len(l.fronts) {
-		l.clients.Go(func() { l.ask(n, 0) })
+		l.clients.Go(func() { l.ask(n, l.pace) })
 	}
 	for n := range loadThinkers {
-		l.clients.Go(func() { l.ask(n, 800*time.Millisecond) })
+		l.clients.Go(func() { l.ask(n, 400*time.Millisecond) })
 	}
 }
 
@@ -150,13 +151,20 @@ func (l *load) begin() {
 func (l *load) end() {
 	l.t.Helper()
 	eventually(l.t, "all requests are sent", func() bool { return l.requests.Load() >= loadRequests || l.t.Failed() })
-	close(l.over)
+	l.finish()
+	l.t.Logf("%d requests (slowest %v), %d events of %d streams, %d echoes of %d WebSockets",
+		l.requests.Load(), time.Duration(l.slowest.Load()).Round(time.Millisecond), l.events.Load(), loadStreams, l.echoes.Load(), loadTunnels)
+}
+
+// finish ends every client. Idempotent.
+func (l *load) finish() {
+	if !l.isOver() {
+		close(l.over)
+	}
 	l.clients.Wait()
 	for _, f := range l.fronts {
 		f.client.CloseIdleConnections()
 	}
-	l.t.Logf("%d requests (slowest %v), %d events of %d streams, %d echoes of %d WebSockets",
-		l.requests.Load(), time.Duration(l.slowest.Load()).Round(time.Millisecond), l.events.Load(), loadStreams, l.echoes.Load(), loadTunnels)
 }
 
 // fail reports what went wrong for a client, the first times.
@@ -176,7 +184,7 @@ func (l *load) isOver() bool {
 	}
 }
 
-// ask sends requests, up to pause after one another.
+// ask sends requests, each up to 2*pause after the last.
 func (l *load) ask(n int, pause time.Duration) {
 	f := &l.fronts[n%len(l.fronts)]
 	for i := 0; !l.isOver(); i++ {
@@ -197,7 +205,7 @@ func (l *load) ask(n int, pause time.Duration) {
 		for most := l.slowest.Load(); took > most && !l.slowest.CompareAndSwap(most, took); most = l.slowest.Load() {
 		}
 		if pause > 0 {
-			time.Sleep(rand.N(pause))
+			time.Sleep(rand.N(2 * pause))
 		}
 	}
 }
