@@ -45,6 +45,43 @@ func (s *Server) awaitReplica(wanted, cold *routing.CompiledBackend, slot *clien
 	return nil
 }
 
+// A Model's last replicas may go while a request is on its way to them: the
+// connection fails, and that they have gone is known a moment later. Then the
+// request starts the Model anew.
+const (
+	firstPause = 100 * time.Millisecond // between two looks for that news, doubled each time
+	pauses     = 3
+)
+
+// awaitNews takes up the live Snapshot where it has more to offer to a request
+// that no endpoint can be connected for, on a serverless Model once it has.
+func (x *exchange) awaitNews() bool {
+	for n := range pauses + 1 {
+		if x.takeUpLive() {
+			return true
+		}
+		if x.decision.Backend.Serverless == nil || n == pauses || !x.pause(firstPause<<n) {
+			break
+		}
+	}
+	return false
+}
+
+// takeUpLive makes the live Snapshot the request's where that has an endpoint
+// that has not been tried, or a queue to wait in.
+func (x *exchange) takeUpLive() bool {
+	live := x.server.snapshot()
+	wanted, b := live.Backend(x.backend.Key), live.Backend(x.decision.Backend.Key)
+	if wanted == nil || b == nil || live == x.snapshot {
+		return false
+	}
+	if !x.untried(wanted, b) && (b.Serverless == nil || hasReplica(b)) {
+		return false
+	}
+	x.snapshot, x.backend = live, wanted
+	return true
+}
+
 // coldStartTimeout is how long a request waits for b: the Model's own time where
 // it sets one, else the shorter of the process's two.
 func (s *Server) coldStartTimeout(b *routing.CompiledBackend) time.Duration {

@@ -162,7 +162,8 @@ func (x *exchange) retryReason(err error) retryReason {
 		return retryNone
 	}
 	if connectFailed(err) {
-		if x.tries.connects < maxConnectTries && x.otherEndpoint() {
+		x.tried = append(x.tried, x.decision.Target)
+		if x.tries.connects < maxConnectTries && (x.untried(x.backend, x.decision.Backend) || x.awaitNews()) {
 			return retryConnect
 		}
 		return x.asked(retryAskedConnect)
@@ -191,16 +192,16 @@ func (x *exchange) asked(reason retryReason) retryReason {
 	return retryNone
 }
 
-// otherEndpoint says whether an endpoint is left that this exchange has not
-// tried, and marks the present one as tried.
-func (x *exchange) otherEndpoint() bool {
-	x.tried = append(x.tried, x.decision.Target)
-	b := x.decision.Backend
-	for _, list := range [2][]*routing.Target{b.Ready, b.Draining} {
-		for _, t := range list {
-			if !slices.Contains(x.tried, t) {
-				return true
-			}
+// untried says whether an endpoint is left that this exchange has not tried: of
+// b, which it was decided for, or of another Ready member of the group wanted.
+func (x *exchange) untried(wanted, b *routing.CompiledBackend) bool {
+	left := func(t *routing.Target) bool { return !slices.Contains(x.tried, t) }
+	if slices.ContainsFunc(b.Ready, left) || slices.ContainsFunc(b.Draining, left) {
+		return true
+	}
+	for _, m := range wanted.Members {
+		if m.MemberReady() && slices.ContainsFunc(m.Ready, left) {
+			return true
 		}
 	}
 	return false
