@@ -47,7 +47,7 @@ type LoopOptions struct {
 	Statuses  interface{ Submit([]status.Update) }
 	Provision interface {
 		Submit(provision.Wanted)
-		Outcomes() map[types.NamespacedName]provision.Outcome
+		Observe([]*gwapiv1.Gateway) map[types.NamespacedName]provision.Outcome
 	}
 	Events interface{ Submit([]notice) }
 	Scale  interface{ SetWorld(scale.World) }
@@ -150,8 +150,9 @@ func (l *Loop) attempt(ctx context.Context, first time.Time) (done bool) {
 
 func (l *Loop) round(ctx context.Context, start, first time.Time) {
 	res := l.o.Source.Resources(ctx)
-	outcomes := l.o.Provision.Outcomes()
-	l.fleet.observe(ours(res, l.o.ControllerName), l.o.Source.GatewayPods(), outcomes)
+	gateways := ours(res, l.o.ControllerName)
+	outcomes := l.o.Provision.Observe(gateways)
+	l.fleet.observe(gateways, l.o.Source.GatewayPods(), outcomes)
 	pending, refused := l.fleet.advice()
 	result := translate.Translate(res, translate.Options{
 		ControllerName: l.o.ControllerName,

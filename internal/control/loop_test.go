@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"flexinfer.ai/gateway/internal/control/provision"
 	"flexinfer.ai/gateway/internal/control/scale"
@@ -72,7 +73,7 @@ func (s provisionSink) Submit(w provision.Wanted) {
 	s.wanted = w
 }
 
-func (s provisionSink) Outcomes() map[types.NamespacedName]provision.Outcome {
+func (s provisionSink) Observe([]*gwapiv1.Gateway) map[types.NamespacedName]provision.Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outcomes

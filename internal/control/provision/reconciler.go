@@ -111,22 +111,36 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	}
 }
 
-// Outcomes tells what became of the Gateways submitted last. Err is known where
-// Run runs, the rest wherever Start has returned. It asks nobody and never blocks
-// for long.
+// Outcomes tells what became of the Gateways submitted last.
 func (r *Reconciler) Outcomes() map[types.NamespacedName]Outcome {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.wanted == nil {
+	w := r.wanted
+	r.mu.Unlock()
+	if w == nil {
 		return nil
 	}
-	out := make(map[types.NamespacedName]Outcome, len(r.wanted.Gateways))
-	for _, g := range r.wanted.Gateways {
-		o := r.owned.observe(types.NamespacedName{Namespace: g.Object.Namespace, Name: g.name()}, g.Object.UID)
-		if state := r.gateways[g.key()]; state != nil && state.uid == g.Object.UID {
+	gateways := make([]*gwapiv1.Gateway, len(w.Gateways))
+	for i, g := range w.Gateways {
+		gateways[i] = g.Object
+	}
+	return r.Observe(gateways)
+}
+
+// Observe tells what became of Gateways, whether or not they were submitted. Err
+// is known where Run runs, the rest wherever Start has returned. It asks nobody
+// and never blocks for long.
+func (r *Reconciler) Observe(gateways []*gwapiv1.Gateway) map[types.NamespacedName]Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make(map[types.NamespacedName]Outcome, len(gateways))
+	for _, g := range gateways {
+		key := types.NamespacedName{Namespace: g.Namespace, Name: g.Name}
+		name := Name(key, string(g.Spec.GatewayClassName))
+		o := r.owned.observe(types.NamespacedName{Namespace: g.Namespace, Name: name}, g.UID)
+		if state := r.gateways[key]; state != nil && state.uid == g.UID {
 			o.Err = state.err
 		}
-		out[g.key()] = o
+		out[key] = o
 	}
 	return out
 }
