@@ -26,6 +26,9 @@ type desired struct {
 	key     objectKey
 	content map[string]any
 	hash    string
+	// initial is a Deployment's first number of replicas where an autoscaler
+	// chooses it; 0: content says the number, or there is none.
+	initial int32
 }
 
 func newDesired(o client.Object) desired {
@@ -76,12 +79,24 @@ func (r *Reconciler) apply(ctx context.Context, gateway types.UID, d desired) (w
 			return written{}, err
 		}
 		content.SetUID(held.GetUID()) // another object of that name is refused
+		if d.initial > 0 && ownsReplicas(held) {
+			if err := r.handOver(ctx, d.key, held.GetUID(), replicasOf(held, d.initial)); err != nil {
+				return written{}, err
+			}
+		}
 	}
 	err = r.opts.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(content), client.FieldOwner(FieldManager), client.ForceOwnership)
 	if err != nil {
 		return written{}, fmt.Errorf("cannot apply %s: %w", d.key, err)
 	}
-	return written{uid: content.GetUID(), hash: d.hash, fields: fieldsHash(content)}, nil
+	if _, err := strip(content); err != nil {
+		return written{}, err
+	}
+	w := written{uid: content.GetUID(), hash: d.hash, fields: fieldsHash(content)}
+	if d.initial > 0 && held == nil {
+		return w, r.handOver(ctx, d.key, w.uid, d.initial)
+	}
+	return w, nil
 }
 
 // find returns the metadata of an object: the cache's, else the API server's, for

@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -77,7 +78,8 @@ func strip(object any) (any, error) {
 	}
 	var own []metav1.ManagedFieldsEntry
 	for _, e := range m.GetManagedFields() {
-		if isOurs(e) {
+		if isOurs(e) && e.FieldsV1 != nil {
+			e.FieldsV1 = canonical(e.FieldsV1)
 			own = append(own, e)
 		}
 	}
@@ -97,12 +99,29 @@ func strip(object any) (any, error) {
 	return object, nil
 }
 
+// canonical is the same set of fields in one order, for the API server's is
+// another one than encoding/json's, through which the answer to an apply goes.
+func canonical(f *metav1.FieldsV1) *metav1.FieldsV1 {
+	var tree any
+	if json.Unmarshal(f.GetRawBytes(), &tree) != nil {
+		return f
+	}
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		return f
+	}
+	out := &metav1.FieldsV1{}
+	out.SetRawBytes(raw)
+	return out
+}
+
 func isOurs(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
 
-// fieldsHash is the hash of the fields that are ours by what we applied. Whoever
-// changes or removes one of them takes it from us, so that the hash changes.
+// fieldsHash is the hash of the fields of a stripped object that are ours by what
+// we applied. Whoever changes or removes one of them takes it from us, so that the
+// hash changes.
 func fieldsHash(o metav1.Object) string {
 	for _, e := range o.GetManagedFields() {
 		if isOurs(e) && e.FieldsV1 != nil {

@@ -99,7 +99,11 @@ func (s *gatewayState) plan(g Gateway, settings Settings) {
 	s.made, s.failures, s.notYet = m, 0, time.Time{}
 	s.desired = s.desired[:0]
 	for _, o := range Desired(g, settings) {
-		s.desired = append(s.desired, newDesired(o))
+		d := newDesired(o)
+		if a := g.Parameters.Autoscaling; a != nil && d.key.kind.Kind == "Deployment" {
+			d.initial, _, _ = scaling(a)
+		}
+		s.desired = append(s.desired, d)
 	}
 }
 

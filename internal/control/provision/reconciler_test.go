@@ -26,6 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
 
 // cluster is an API server in memory and a Reconciler that works on it. Its
@@ -228,6 +230,7 @@ func TestReconcileWritesOnlyWhatDiffers(t *testing.T) {
 	g.Ports = []int32{80, 443}
 	c.Submit(Wanted{Settings: changed, Gateways: []Gateway{g}, All: []*gwapiv1.Gateway{g.Object}})
 	c.expect("after another listener", "Service", "")
+	c.expect("after that", "", "")
 }
 
 func TestReconcileUndoesEdits(t *testing.T) {
@@ -336,9 +339,9 @@ func TestReconcileTriesAgain(t *testing.T) {
 	if err := c.Outcomes()[g.key()].Err; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cannot apply Deployment tenant/") {
 		t.Errorf("error %v", err)
 	}
-	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+	for _, wait := range []int{1, 2, 4, 8, 16, 30, 30} {
 		due := c.pass(t.Context())
-		if got := due.Sub(c.clock); got != wait*time.Second {
+		if got := due.Sub(c.clock); got != time.Duration(wait)*time.Second {
 			t.Errorf("the next attempt is due in %s, want %d s", got, wait)
 		}
 		c.clock = due
@@ -360,11 +363,58 @@ func TestReconcileTriesAgain(t *testing.T) {
 	}
 }
 
+// TestReconcileLeavesReplicasToTheAutoscaler: at no time is their number any other
+// than the one that somebody chose.
+func TestReconcileLeavesReplicasToTheAutoscaler(t *testing.T) {
+	c := newCluster(t)
+	g := gateway("inference", `replicas: 5`, 80)
+	is := func(what string, want int32) {
+		t.Helper()
+		deployment := &appsv1.Deployment{}
+		c.get(deployment, g.name())
+		if got := or(deployment.Spec.Replicas, 1); got != want {
+			t.Errorf("%s: %d replicas, want %d", what, got, want)
+		}
+	}
+	c.submit(g)
+	c.turn()
+	is("fixed", 5)
+
+	g.Parameters = v1alpha2.GatewayParametersSpec{Autoscaling: &v1alpha2.Autoscaling{MinReplicas: new(int32(3))}}
+	c.submit(g)
+	c.expect("with an autoscaler", "Deployment Deployment HorizontalPodAutoscaler", "")
+	is("with an autoscaler", 5)
+	c.expect("then", "", "")
+
+	deployment := &appsv1.Deployment{}
+	c.get(deployment, g.name())
+	deployment.Spec.Replicas = new(int32(7))
+	c.update(deployment)
+	c.expect("scaled", "", "")
+	is("scaled", 7)
+
+	g.Ports = []int32{80, 19090} // the metrics port moves
+	c.submit(g)
+	c.expect("another Deployment", "Service Deployment", "")
+	is("another Deployment", 7)
+
+	g.Parameters = v1alpha2.GatewayParametersSpec{}
+	c.submit(g)
+	c.expect("without autoscaler", "Deployment", "HorizontalPodAutoscaler "+g.name())
+	is("without autoscaler", defaultReplicas)
+
+	g = gateway("new", `autoscaling: {minReplicas: 3}`, 80)
+	g.Object.UID = "new"
+	c.submit(g)
+	c.turn()
+	is("begun with an autoscaler", 3)
+}
+
 func TestReconcileDeletesWhatIsNotWanted(t *testing.T) {
 	c := newCluster(t)
 	g := gateway("inference", `autoscaling: {maxReplicas: 5}`, 80)
 	c.submit(g)
-	c.expect("first", allKinds+" HorizontalPodAutoscaler", "")
+	c.expect("first", allKinds+" Deployment HorizontalPodAutoscaler", "")
 	g.Parameters.Autoscaling = nil
 	c.submit(g)
 	c.expect("without autoscaling", "Deployment", "HorizontalPodAutoscaler "+g.name())

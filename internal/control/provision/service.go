@@ -28,7 +28,7 @@ func service(g Gateway) *corev1.Service {
 		s.Spec.ExternalTrafficPolicy = or(p.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		s.Spec.LoadBalancerIP = wantedAddress(g.Object) //nolint:staticcheck // every other way is some provider's own annotation
+		s.Spec.LoadBalancerIP = wantedAddress(g.Object)
 	}
 	for key, value := range p.Annotations {
 		s.Annotations[key] = string(value)

@@ -13,7 +13,7 @@ func TestWantedAddress(t *testing.T) {
 		t.Helper()
 		g := gateway("static", parameters, 80)
 		g.Object.Spec.Addresses = addresses
-		if got := service(g).Spec.LoadBalancerIP; got != want { //nolint:staticcheck // as service sets it
+		if got := service(g).Spec.LoadBalancerIP; got != want {
 			t.Errorf("loadBalancerIP %q, want %q", got, want)
 		}
 	}
