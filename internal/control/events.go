@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,8 @@ type subject struct {
 	uid    types.UID
 	reason string
 }
+
+func (n notice) subject() subject { return subject{n.about.GetUID(), n.reason} }
 
 // notices are what users must know of: the mistakes in their objects, what gateway
 // pods refused, and what cannot be provisioned. One of a reason for each object.
@@ -122,6 +125,10 @@ const (
 	newsBurst = 50
 )
 
+// patienceWithUsers is how long something is wrong before an event tells: objects
+// that belong together come one after the other.
+const patienceWithUsers = 3 * time.Second
+
 // announcer tells notices as events, each once until its text changes.
 type announcer struct {
 	recorder record.EventRecorder
@@ -131,7 +138,14 @@ type announcer struct {
 	current []notice
 	wake    chan struct{}
 
-	told map[subject]string // by the goroutine of run alone
+	known map[subject]*news // by the goroutine of run alone
+}
+
+// news is what is known of a subject.
+type news struct {
+	text  string
+	since time.Time
+	told  bool
 }
 
 func newAnnouncer(r record.EventRecorder) *announcer {
@@ -152,39 +166,61 @@ func (a *announcer) Submit(current []notice) {
 // run tells events until ctx ends: the leader's work. A new leader tells what
 // there is anew, for it does not know what was told.
 func (a *announcer) run(ctx context.Context) {
-	a.told = map[subject]string{}
+	a.known = map[subject]*news{}
 	for {
-		a.pass(ctx)
+		var timer <-chan time.Time
+		if next := a.pass(ctx); !next.IsZero() {
+			timer = time.After(time.Until(next))
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.wake:
+		case <-timer:
 		}
 	}
 }
 
-func (a *announcer) pass(ctx context.Context) {
+// pass tells what is due, and returns when something else will be; zero: nothing.
+// A Submit in between ends it: what was wrong may have been mended.
+func (a *announcer) pass(ctx context.Context) (next time.Time) {
+	current := a.settle()
+	for _, n := range current {
+		k := a.known[n.subject()]
+		due := k.since.Add(patienceWithUsers)
+		if k.told {
+			continue
+		}
+		if time.Until(due) > 0 {
+			if next.IsZero() || due.Before(next) {
+				next = due
+			}
+			continue
+		}
+		if a.limiter.Wait(ctx) != nil || len(a.wake) > 0 {
+			return time.Time{}
+		}
+		k.told = true
+		a.recorder.Event(reference(n), corev1.EventTypeWarning, n.reason, cut(n.text, maxNote))
+	}
+	return next
+}
+
+// settle takes over what there is to tell now.
+func (a *announcer) settle() []notice {
 	a.mu.Lock()
 	current := a.current
 	a.mu.Unlock()
-	stands := make(map[subject]bool, len(current))
+	former := a.known
+	a.known = make(map[subject]*news, len(current))
 	for _, n := range current {
-		s := subject{n.about.GetUID(), n.reason}
-		stands[s] = true
-		if a.told[s] == n.text {
-			continue
+		k := former[n.subject()]
+		if k == nil || k.text != n.text {
+			k = &news{text: n.text, since: time.Now()}
 		}
-		if a.limiter.Wait(ctx) != nil {
-			return
-		}
-		a.told[s] = n.text
-		a.recorder.Event(reference(n), corev1.EventTypeWarning, n.reason, cut(n.text, maxNote))
+		a.known[n.subject()] = k
 	}
-	for s := range a.told {
-		if !stands[s] {
-			delete(a.told, s)
-		}
-	}
+	return current
 }
 
 // reference names the object; the cache's own may lack its kind.

@@ -41,6 +41,7 @@ func TestAnnouncer(t *testing.T) {
 		a := newAnnouncer(book)
 		tell := func(list ...notice) string {
 			a.Submit(list)
+			time.Sleep(patienceWithUsers)
 			synctest.Wait()
 			lines := strings.Join(book.lines, "\n")
 			book.lines = nil
@@ -61,6 +62,12 @@ func TestAnnouncer(t *testing.T) {
 		want(tell(one, notice{routeNamed("r"), "HTTPRoute", reasonRefused, "no"}), "gateway.networking.k8s.io/v1 HTTPRoute ns/r ResourceRefused: no")
 		want(tell(), "")
 		want(tell(one), "gateway.networking.k8s.io/v1 HTTPRoute ns/r Invalid: no such Service")
+		one.text = "another"
+		want(tell(one), "gateway.networking.k8s.io/v1 HTTPRoute ns/r Invalid: another")
+
+		one.text = "for a moment"
+		a.Submit([]notice{one})
+		time.Sleep(patienceWithUsers / 2)
 		one.text = "another"
 		want(tell(one), "gateway.networking.k8s.io/v1 HTTPRoute ns/r Invalid: another")
 

@@ -71,7 +71,7 @@ type published struct {
 	generation int64 // of the Gateway object
 	version    string
 	at         time.Time
-	acked      bool            // by all connected pods
+	acked      bool            // by all connected pods, or there was none
 	complete   *routing.Config // with what was left out
 }
 
@@ -162,7 +162,8 @@ func (f *fleet) publish(configs []translate.GatewayConfig, asked map[types.Names
 			continue
 		}
 		f.publisher.Publish(c.Gateway.String(), &c.Config)
-		now := &published{generation: c.Generation, version: f.publisher.State(c.Gateway.String()).Version, at: f.now(), complete: &c.Complete}
+		state := f.publisher.State(c.Gateway.String())
+		now := &published{generation: c.Generation, version: state.Version, at: f.now(), acked: len(state.Pods) == 0, complete: &c.Complete}
 		if before := g.published; before != nil && before.version == now.version {
 			now.at, now.acked = before.at, before.acked
 		}
