@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/hostile"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -136,11 +137,11 @@ func newExchangeFuzz(f *testing.F) *exchangeFuzz {
 // a clean head, a message that is seen not to be complete.
 func FuzzExchange(f *testing.F) {
 	x := newExchangeFuzz(f)
-	for i := range hostiles {
-		if h := &hostiles[i]; len(h.raw) < 4<<10 {
-			f.Add([]byte(h.raw), uint16(7*i), i%2 == 0)
-			f.Add([]byte(h.raw), uint16(0), i%2 == 1)
-			f.Add([]byte(getHead+"Cookie: a=b\r\n\r\n"+postHead+"Content-Length: 2\r\n\r\nok"+h.raw), uint16(50+i), i%2 == 1)
+	for i := range hostile.Requests {
+		if h := &hostile.Requests[i]; len(h.Raw) < 4<<10 {
+			f.Add([]byte(h.Raw), uint16(7*i), i%2 == 0)
+			f.Add([]byte(h.Raw), uint16(0), i%2 == 1)
+			f.Add([]byte(hostile.GetHead+"Cookie: a=b\r\n\r\n"+hostile.PostHead+"Content-Length: 2\r\n\r\nok"+h.Raw), uint16(50+i), i%2 == 1)
 		}
 	}
 	for i, raw := range exchangeSeeds {
@@ -165,13 +166,13 @@ var exchangeSeeds = []string{
 	"POST /p HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nokGET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nConnection: X-A, keep-alive, te\r\nX-A: 1\r\nX-B: 2\r\nTE: gzip, trailers;q=0.5\r\nKeep-Alive: 5\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nConnection: cookie,user-agent\r\nCookie: a=b\r\nUser-Agent: x\r\nX-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For: 5\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: https\r\n\r\n",
-	"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n" + getHead + "\r\n",
+	"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n" + hostile.GetHead + "\r\n",
 	"POST / HTTP/1.1\r\nHost: a\r\nCookie: a=b; c\r\nCookie: d=e\r\nContent-Type: a/b\r\nContent-Type: c/d\r\nUser-Agent: a\r\nUser-Agent: b\r\nX:\r\nX: \t \r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a\r\nUser-Agent:\r\nContent-Type:\r\nCookie:\r\nCookie: a\r\nAccept: \r\n\r\n",
 	"POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
 	"GET / HTTP/1.0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
 	"POST / HTTP/1.0\r\nConnection: keep-alive\r\nExpect: x\r\nExpect: y\r\nContent-Length: 003\r\n\r\nabcGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-	"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n000A;x=\"y\"\r\n0123456789\r\n00;\r\nX-T: 1\r\n\r\n" + getHead + "\r\n",
+	"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n000A;x=\"y\"\r\n0123456789\r\n00;\r\nX-T: 1\r\n\r\n" + hostile.GetHead + "\r\n",
 	"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
 	"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\n{\"model\":\"m\"}",
 }
