@@ -361,6 +361,18 @@ func TestReconcileTriesAgain(t *testing.T) {
 	if err := c.Outcomes()[g.key()].Err; err != nil {
 		t.Errorf("one conflict is told: %v", err)
 	}
+
+	// Nor is it that its namespace is going.
+	terminating := apierrors.NewForbidden(schema.GroupResource{}, "", context.Canceled)
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	c.refuse = func(string) error { return terminating }
+	for range 4 {
+		c.clock = c.clock.Add(longestBackoff)
+		c.turn()
+	}
+	if err := c.Outcomes()[g.key()].Err; err != nil {
+		t.Errorf("the end of the namespace is told: %v", err)
+	}
 }
 
 // TestReconcileLeavesReplicasToTheAutoscaler: at no time is their number any other
