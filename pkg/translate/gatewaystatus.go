@@ -62,7 +62,11 @@ func (t *translation) gatewayConditions(g *gatewayState) []metav1.Condition {
 	case accepted.Status != metav1.ConditionTrue:
 		programmed = newCondition(gwapiv1.GatewayConditionProgrammed, false, gwapiv1.GatewayReasonInvalid, "Nothing is served, because the Gateway is not accepted")
 	case g.addressing != nil:
-		programmed = newCondition(gwapiv1.GatewayConditionProgrammed, false, g.addressing.reason, g.addressing.String())
+		message := g.addressing.String()
+		if isPending { // perhaps the reason why there is no address
+			message += "; " + pending
+		}
+		programmed = newCondition(gwapiv1.GatewayConditionProgrammed, false, g.addressing.reason, message)
 	case isPending:
 		programmed = newCondition(gwapiv1.GatewayConditionProgrammed, false, gwapiv1.GatewayReasonPending, pending)
 	}
