@@ -67,7 +67,10 @@ allocs: go ## Run the allocation gates (without the race detector, which allocat
 	go test -count=1 -run 'Alloc' -timeout=10m $$packages
 
 .PHONY: e2e
-e2e: build python race-note ## Run the end-to-end tests: real sockets, official SDKs, the Prometheus engine
+e2e: e2e-local e2e-cluster ## Run the end-to-end tests, on this machine and on a Kubernetes
+
+.PHONY: e2e-local
+e2e-local: build python race-note ## Run the end-to-end tests without Kubernetes: real sockets, official SDKs, the Prometheus engine
 	$(call say,end-to-end tests (a module of its own in test/e2e))
 	@cd test/e2e && E2E_PYTHON=$(CURDIR)/$(VENV)/bin/python E2E_RACE='$(RACE)' go test -count=1 -timeout=20m ./...
 
@@ -94,6 +97,7 @@ lint: go ## Run go vet and the pinned golangci-lint
 	@cd test/h2spec && go vet ./...
 	@cd test/bench/peers && go vet ./...
 	@cd conformance/suite && go vet ./...
+	@cd test/cluster && go vet ./...
 	$(call say,golangci-lint as pinned in tools/go.mod (building it takes minutes the first time))
 	@go build -C tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@bin/golangci-lint run $(PKGS)
@@ -101,6 +105,7 @@ lint: go ## Run go vet and the pinned golangci-lint
 	@cd test/h2spec && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
 	@cd test/bench/peers && ../../../bin/golangci-lint run -c ../../../.golangci.yml ./...
 	@cd conformance/suite && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
+	@cd test/cluster && ../../bin/golangci-lint run -c ../../.golangci.yml ./...
 
 .PHONY: fmt
 fmt: go ## Format the Go files
@@ -171,6 +176,7 @@ cover: go ## Measure the coverage of the unit tests into coverage.html
 
 include conformance/cluster/cluster.mk
 include conformance/suite/suite.mk
+include test/cluster/cluster-tests.mk
 
 .PHONY: clean
 clean: ## Remove what the other targets made
