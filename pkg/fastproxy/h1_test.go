@@ -518,6 +518,11 @@ func TestH1Timeouts(t *testing.T) {
 	if got := exchangeRaw(t, addr, "GET / HTTP/1.1\r\nHo"); statusOf(got) != "408" {
 		t.Errorf("slow head: %q", got)
 	}
+	// Who never says a word gets no more time than a head does.
+	_, patient := testFront(t, &testCore{answer: fixedCore("ok")}, func(o *Options) { o.Timeouts.Header = 200 * time.Millisecond })
+	if got := exchangeRaw(t, patient, ""); got != "" {
+		t.Errorf("silent: %q", got)
+	}
 	// A trickle does not extend the time for a head.
 	c := dialFront(t, addr)
 	go func(c net.Conn) {

@@ -23,6 +23,7 @@ type h1conn struct {
 	built []byte
 
 	readBy, writeBy int64 // armed deadlines, Unix nanoseconds; 0: none
+	waitBegan       int64 // when the wait for the first header block began
 	headBegan       int64 // when the first byte of the header block came
 	served          int   // requests so far
 

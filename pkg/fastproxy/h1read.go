@@ -57,8 +57,11 @@ func (c *h1conn) fillHead(now int64) error {
 		return c.fill()
 	}
 	c.r, c.w = 0, 0
-	if c.served == 0 && !c.large && c.since.UnixNano()+int64(c.front.timeouts.Header) > now {
-		c.armReadBy(c.since.UnixNano() + int64(c.front.timeouts.Header))
+	if c.served == 0 && !c.large {
+		if c.waitBegan == 0 {
+			c.waitBegan = now
+		}
+		c.armReadBy(c.waitBegan + int64(c.front.timeouts.Header))
 	} else {
 		c.armRead(now, c.front.timeouts.ClientIdle)
 	}
