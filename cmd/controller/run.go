@@ -35,11 +35,7 @@ Any number of replicas may run: each serves snapshots, one of them writes.`,
 				if err != nil {
 					return err
 				}
-				c, err := control.New(o)
-				if err != nil {
-					return err
-				}
-				return c.Run(ctx)
+				return control.New(o).Run(ctx)
 			}
 		},
 	}

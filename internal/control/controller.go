@@ -62,6 +62,7 @@ type Controller struct {
 	o        Options
 	registry *prometheus.Registry
 	stage    atomic.Pointer[string] // why it is not ready; "": it is
+	starting atomic.Bool            // the source is, which knows better
 
 	cache, owned cache.Cache
 	source       *watch.Source
@@ -77,50 +78,70 @@ type Controller struct {
 	leadership   *leadership
 }
 
-// New makes a Controller; Run brings it to life. Nothing is asked of the API
-// server yet.
-func New(o Options) (*Controller, error) {
+// New makes a Controller; Run brings it to life.
+func New(o Options) *Controller {
 	libraries := importantOnly{o.Logger.Handler()}
 	klog.SetSlogLogger(slog.New(libraries))
 	ctrllog.SetLogger(logr.FromSlogHandler(libraries))
 	c := &Controller{o: o, registry: prometheus.NewRegistry()}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.setStage("starting")
+	return c
+}
+
+// serverRetry is how often an API server that does not answer is asked again.
+const serverRetry = 2 * time.Second
+
+// assemble makes the parts. It waits for the API server, and returns an error for
+// what waiting does not mend.
+func (c *Controller) assemble(ctx context.Context) error {
 	scheme, err := watch.Scheme()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	direct, err := client.New(o.API, client.Options{Scheme: scheme})
+	direct, err := client.New(c.o.API, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a client of the API server: %w", err)
+		return fmt.Errorf("cannot make a client of the API server: %w", err)
 	}
-	clients, err := kubernetes.NewForConfig(o.API)
+	clients, err := kubernetes.NewForConfig(c.o.API)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a client of the API server: %w", err)
+		return fmt.Errorf("cannot make a client of the API server: %w", err)
 	}
-	if err := c.makeCaches(scheme, clients); err != nil {
-		return nil, err
+	for last := ""; ; {
+		if err = c.makeCaches(scheme, clients); err == nil {
+			break
+		}
+		if err.Error() != last {
+			last = err.Error()
+			c.o.Logger.Error("waiting for the API server", "error", last)
+		}
+		c.setStage("the API server does not answer: " + last)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(serverRetry):
+		}
 	}
 	if err := c.makeTrust(direct); err != nil {
-		return nil, err
+		return err
 	}
 	c.makeEvents(scheme, clients)
 	if err := c.makeScaler(scheme); err != nil {
-		return nil, err
+		return err
 	}
-	return c, c.makeLoop(direct, clients)
+	return c.makeLoop(direct, clients)
 }
 
 func (c *Controller) makeCaches(scheme *runtime.Scheme, clients *kubernetes.Clientset) (err error) {
 	options := watch.CacheOptions()
 	options.Scheme = scheme
 	if c.cache, err = cache.New(c.o.API, options); err != nil {
-		return fmt.Errorf("cannot make a cache of the API server's objects: %w", err)
+		return err
 	}
 	options = provision.CacheOptions(c.o.ControllerName)
 	options.Scheme = scheme
 	if c.owned, err = cache.New(c.o.API, options); err != nil {
-		return fmt.Errorf("cannot make a cache of the API server's objects: %w", err)
+		return err
 	}
 	c.source = watch.New(watch.Options{
 		Cache: c.cache, Discovery: clients.Discovery(), Logger: c.o.Logger,
@@ -146,7 +167,7 @@ func (c *Controller) makeTrust(direct client.Client) (err error) {
 			if errors.As(err, &refusal) {
 				err = fmt.Errorf("%w: %w", publish.ErrUnauthenticated, err)
 			}
-			return publish.Identity(id), err
+			return id, err
 		},
 		Changed:    func(gateway string) { c.loop.Heard(gateway) },
 		Demand:     c.demand,
@@ -249,8 +270,10 @@ func (c *Controller) setStage(why string) { c.stage.Store(&why) }
 
 // notReady says why this replica does not serve snapshots, "" if it does.
 func (c *Controller) notReady() string {
-	if missing := c.source.Missing(); missing != "" {
-		return missing
+	if c.starting.Load() {
+		if missing := c.source.Missing(); missing != "" {
+			return missing
+		}
 	}
 	return *c.stage.Load()
 }
@@ -270,9 +293,6 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer snapshots.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveAdmin(ctx, admin, adminHandler(c.registry, c.notReady, c.o.Pprof)) })
-	group.Go(func() error { return ended(ctx, c.cache.Start(ctx)) })
-	group.Go(func() error { return ended(ctx, c.owned.Start(ctx)) })
-	group.Go(func() error { c.recording(ctx); return nil })
 	group.Go(func() error { return ended(ctx, c.work(ctx, group, snapshots)) })
 	err = group.Wait()
 	c.o.Logger.Info("stopped")
@@ -281,15 +301,23 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // ended is err, unless ctx has ended.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // work brings everything up in order: the CA, the caches, a first translation,
 // and only then gateway pods and leadership.
 func (c *Controller) work(ctx context.Context, group *errgroup.Group, snapshots net.Listener) error {
+	if err := c.assemble(ctx); err != nil {
+		return err
+	}
+	group.Go(func() error { return ended(ctx, c.cache.Start(ctx)) })
+	group.Go(func() error { return ended(ctx, c.owned.Start(ctx)) })
+	group.Go(func() error { c.recording(ctx); return nil })
 	c.setStage("the certificate authority is not known yet: see the log")
 	known := make(chan struct{})
 	var once sync.Once
@@ -308,7 +336,10 @@ func (c *Controller) work(ctx context.Context, group *errgroup.Group, snapshots 
 		return nil
 	}
 	c.setStage("the caches are not synced yet")
-	if err := c.source.Start(ctx); err != nil {
+	c.starting.Store(true)
+	err := c.source.Start(ctx)
+	c.starting.Store(false)
+	if err != nil {
 		return err
 	}
 	if err := c.provisioner.Start(ctx); err != nil {

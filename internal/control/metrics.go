@@ -17,7 +17,6 @@ type Metrics struct {
 	gateways     *prometheus.GaugeVec
 	refused      *prometheus.GaugeVec
 	warnings     prometheus.Gauge
-	provisions   *prometheus.CounterVec
 	leader       prometheus.Gauge
 }
 
@@ -45,11 +44,10 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		gateways:     gauges("gateways", "Gateways by state: programmed or pending.", "state"),
 		refused:      gauges("refused_resources", "Resources that gateway pods refused and that are left out until they change, by Gateway.", "gateway"),
 		warnings:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "flexinfer_controller_warnings", Help: "Mistakes found in objects by the last translation."}),
-		provisions:   counters("provisions_total", "Rounds of bringing Gateways' workloads to what is asked for: done; failed (at least one Gateway; tried again)."),
 		leader:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "flexinfer_controller_leader", Help: "1 on the replica that writes statuses, provisions and scales down."}),
 	}
 	for _, c := range []prometheus.Collector{m.translations, m.duration, m.waited, m.published, m.acked, m.objects,
-		m.gateways, m.refused, m.warnings, m.provisions, m.leader} {
+		m.gateways, m.refused, m.warnings, m.leader} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -108,12 +106,6 @@ func (m *Metrics) setRefused(byGateway map[string]int) {
 func (m *Metrics) setWarnings(n int) {
 	if m != nil {
 		m.warnings.Set(float64(n))
-	}
-}
-
-func (m *Metrics) provisioned(result string) {
-	if m != nil {
-		m.provisions.WithLabelValues(result).Inc()
 	}
 }
 
