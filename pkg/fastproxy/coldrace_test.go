@@ -82,3 +82,38 @@ func TestConnectFailureTriesOtherMember(t *testing.T) {
 		t.Errorf("answered with %d", s)
 	}
 }
+
+// TestReplicaThatDrainsRefuses: an engine that is told to end may take no more
+// connections long before it is gone. A request for it waits for the next one,
+// and the old one's lasting does not end the wait.
+func TestReplicaThatDrainsRefuses(t *testing.T) {
+	port := freePort(t)
+	cfg := serverless(port, deadEndpoint(t))
+	cfg.EndpointLists[0].Endpoints[0].State = routing.EndpointDraining
+	p := startProxy(t, cfg, port, nil)
+	waits := p.postLater(t.Context())
+	p.wantDemand(counts{"ns/m", 1, 0})
+	p.config.Listeners[0].Key += "2" // any other change
+	p.config.Routes[0].Listeners[0].Listener += "2"
+	p.apply()
+	select {
+	case s := <-waits:
+		t.Fatalf("answered with %d", s)
+	case <-time.After(50 * time.Millisecond):
+	}
+	p.wantDemand(counts{"ns/m", 1, 0})
+	resp, err := newClient(t).Get(p.url("/v1/models"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 503 {
+		t.Errorf("a poll got %d", resp.StatusCode)
+	}
+	p.config.EndpointLists[0].Endpoints = append(p.config.EndpointLists[0].Endpoints,
+		routing.Endpoint{Address: startEngine(t, http.HandlerFunc(status(200))), State: routing.EndpointReady})
+	p.apply()
+	if s := <-waits; s != 200 {
+		t.Errorf("answered with %d", s)
+	}
+}

@@ -19,15 +19,17 @@ import (
 const lastWords = time.Second
 
 // awaitReplica holds a request for wanted, a Model or a group, while the Model
-// that it came to has no replica; nil: decide again, on the live Snapshot.
-func (s *Server) awaitReplica(wanted, cold *routing.CompiledBackend, slot *clientSlot) *failure {
+// that it came to has no replica but those in past, which it could not connect to;
+// nil: decide again, on the live Snapshot.
+func (s *Server) awaitReplica(wanted, cold *routing.CompiledBackend, past []*routing.Target, slot *clientSlot) *failure {
 	if s.dismissing.Load() {
 		return &failNoEndpoint
 	}
 	a := attachmentOf(cold.State)
 	begun := time.Now()
-	result := a.queue.wait(wanted.Key, slot, s.coldStartTimeout(cold), func() bool {
-		return s.dismissing.Load() || waitIsOver(s.snapshot(), cold.Key, wanted.Key)
+	w := newWaiter(wanted.Key, past)
+	result := a.queue.wait(w, slot, s.coldStartTimeout(cold), func() bool {
+		return s.dismissing.Load() || waitIsOver(s.snapshot(), cold.Key, w)
 	})
 	if result == waitFull {
 		a.model.rejected.Add(1)
@@ -46,8 +48,8 @@ func (s *Server) awaitReplica(wanted, cold *routing.CompiledBackend, slot *clien
 }
 
 // A Model's last replicas may go while a request is on its way to them: the
-// connection fails, and that they have gone is known a moment later. Then the
-// request starts the Model anew.
+// connection fails, and that they have gone, or end, is known a moment later. Then
+// the request starts the Model anew.
 const (
 	firstPause = 100 * time.Millisecond // between two looks for that news, doubled each time
 	pauses     = 3
@@ -68,14 +70,16 @@ func (x *exchange) awaitNews() bool {
 }
 
 // takeUpLive makes the live Snapshot the request's where that has an endpoint
-// that has not been tried, or a queue to wait in.
+// that has not been tried, or a Model to wait for.
 func (x *exchange) takeUpLive() bool {
 	live := x.server.snapshot()
 	wanted, b := live.Backend(x.backend.Key), live.Backend(x.decision.Backend.Key)
-	if wanted == nil || b == nil || live == x.snapshot {
+	switch {
+	case wanted == nil || b == nil:
 		return false
-	}
-	if !x.untried(wanted, b) && (b.Serverless == nil || hasReplica(b)) {
+	case b.Serverless != nil && isCold(b, x.tried):
+		x.emptied = b
+	case live == x.snapshot || !x.untried(wanted, b):
 		return false
 	}
 	x.snapshot, x.backend = live, wanted
@@ -91,33 +95,36 @@ func (s *Server) coldStartTimeout(b *routing.CompiledBackend) time.Duration {
 	return min(s.options.Settings.QueueTimeout, s.options.Settings.ColdStartTimeout)
 }
 
-// waitIsOver says whether a request for wanted that waits for the Model cold
-// should decide again: the Model has a replica or cannot get one any more, or
+// waitIsOver says whether a request that waits for the Model cold should decide
+// again: the Model has a replica or cannot get one any more, or
 // another member of the group is Ready or is to be waited for instead. It is never
 // true where Decide would send the request back to this wait: it would go round
 // without end.
-func waitIsOver(live *routing.Snapshot, cold, wanted string) bool {
+func waitIsOver(live *routing.Snapshot, cold string, w *waiter) bool {
 	b := live.Backend(cold)
-	if b == nil || b.Serverless == nil || b.Phase == routing.PhaseFailed || hasReplica(b) {
+	if b == nil || b.Serverless == nil || b.Phase == routing.PhaseFailed || !isCold(b, w.past) {
 		return true
 	}
-	if wanted == cold {
+	if w.wanted == cold {
 		return false
 	}
-	group := live.Backend(wanted)
+	group := live.Backend(w.wanted)
 	return group == nil || group.ColdStartTarget().Key != cold ||
 		slices.ContainsFunc(group.Members, (*routing.CompiledBackend).MemberReady)
 }
 
-// hasReplica says whether b has an endpoint that takes requests.
-func hasReplica(b *routing.CompiledBackend) bool { return len(b.Ready)+len(b.Draining) > 0 }
+// isCold says whether b has no endpoint that takes requests. An endpoint that
+// drains does, until a connection to it has failed: it does not come back.
+func isCold(b *routing.CompiledBackend, past []*routing.Target) bool {
+	return len(b.Ready) == 0 && !slices.ContainsFunc(b.Draining, func(t *routing.Target) bool { return !slices.Contains(past, t) })
+}
 
 // wakeCold lets the requests go that the Snapshot which has just gone live no
 // longer leaves waiting.
 func (s *Server) wakeCold(live *routing.Snapshot) {
 	for _, b := range live.Backends() {
 		if q := &attachmentOf(b.State).queue; q.depth.Load() > 0 {
-			q.wake(func(wanted string) bool { return waitIsOver(live, b.Key, wanted) })
+			q.wake(func(w *waiter) bool { return waitIsOver(live, b.Key, w) })
 		}
 	}
 }
@@ -131,7 +138,7 @@ func (s *Server) dismissWaiting() {
 		return
 	}
 	for _, b := range live.Backends() {
-		attachmentOf(b.State).queue.wake(func(string) bool { return true })
+		attachmentOf(b.State).queue.wake(func(*waiter) bool { return true })
 	}
 }
 

@@ -36,6 +36,12 @@ func (x *exchange) forward() {
 func (x *exchange) decide() bool {
 	in := &x.input
 	in.Headers, in.Facts, in.Options = &x.fields, &x.whole.facts, x.server.routing
+	if b := x.emptied; b != nil {
+		x.emptied = nil
+		if !x.awaitReplica(b) {
+			return false
+		}
+	}
 	for {
 		in.Now, in.Rand, in.Exclude = time.Now().UnixNano(), rand.Uint64(), x.tried
 		x.backend.Decide(in, &x.lease, &x.decision)
@@ -44,7 +50,7 @@ func (x *exchange) decide() bool {
 		case routing.OutcomePod, routing.OutcomeServiceFallback:
 			return true
 		case routing.OutcomeCold:
-			if !x.awaitReplica() {
+			if !x.awaitReplica(x.decision.Backend) {
 				return false
 			}
 		default:
@@ -53,17 +59,16 @@ func (x *exchange) decide() bool {
 	}
 }
 
-// awaitReplica waits in the cold Model's queue, then takes up the snapshot that
-// ended the wait. The wait does not count against the time for the answer.
-func (x *exchange) awaitReplica() bool {
-	b := x.decision.Backend
+// awaitReplica waits in the queue of the cold Model b, then takes up the snapshot
+// that ended the wait. The wait does not count against the time for the answer.
+func (x *exchange) awaitReplica(b *routing.CompiledBackend) bool {
 	switch {
 	case b.Phase == routing.PhaseFailed:
 		return x.refuse(&failActivation)
 	case !b.WakesOn(x.req.method) || x.req.upgrade != nil:
 		return x.refuse(&failModelIdle)
 	}
-	if f := x.server.awaitReplica(x.backend, b, x.slot); f != nil {
+	if f := x.server.awaitReplica(x.backend, b, x.tried, x.slot); f != nil {
 		return x.refuse(f)
 	}
 	x.begun = time.Now().UnixNano()

@@ -33,6 +33,9 @@ type core struct {
 	input    routing.RouteInput
 	decision routing.Decision
 	tries    tries
+	// emptied is a serverless Model whose last replicas went while the request was
+	// on its way to them: it waits before it decides again.
+	emptied *routing.CompiledBackend
 
 	// started is when the request's head was complete, answered when the head
 	// of the answer was known; Unix nanoseconds.
