@@ -3,6 +3,6 @@
 // base is what `kubectl apply -k manifests/base` installs, crd its part that defines
 // Models and GatewayParameters. base/role.yaml and crd are generated from markers in
 // internal/control/rbac.go and pkg/api/v1alpha2. examples are for `controller
-// standalone`, examples/cluster for an installation, images builds images with
+// standalone`, demo for an installation, images builds images with
 // Docker or the like.
 package manifests

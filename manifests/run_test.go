@@ -41,8 +41,8 @@ func TestArguments(t *testing.T) {
 		t.Errorf("%v: %s", err, output)
 	}
 
-	load(t, "examples/cluster")
-	files, err := filepath.Glob("examples/cluster/*.yaml")
+	load(t, "demo")
+	files, err := filepath.Glob("demo/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
