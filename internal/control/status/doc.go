@@ -9,7 +9,8 @@
 // carries; its resourceVersion makes the API server refuse the update if anybody
 // has written since. Then nothing is forced: the change that came between makes
 // the caller translate again, from the fresh object (Options.Again asks for it
-// in case the news are late).
+// in case the news are late). An update made from the very object that was
+// written last is not tried: it could only conflict.
 //
 // Submit is level-triggered: every call replaces what was still to be written.
 // Different objects are written concurrently, up to a bound, one object by one

@@ -24,11 +24,12 @@ const (
 // guard remembers the writes of one object, so that they never become a loop.
 type guard struct {
 	uid      types.UID
-	want     any // status last written, without transition times
-	returned any // status that the API server answered with
-	repeats  int // writes of the same want in a row
-	failures int // in a row
-	tokens   int // writes that may follow at once
+	from     string // resourceVersion of the object that was written last, before that
+	want     any    // status last written, without transition times
+	returned any    // status that the API server answered with
+	repeats  int    // writes of the same want in a row
+	failures int    // in a row
+	tokens   int    // writes that may follow at once
 	last     time.Time
 	notYet   time.Time // nothing is written before
 	told     bool      // that writing is pointless
@@ -43,6 +44,9 @@ const (
 	// neverWrite: it was written, and the API server made of it what the object
 	// holds now; writing it again would change nothing.
 	neverWrite
+	// outdated: the object is held as it was before it was written; news of that
+	// are on their way.
+	outdated
 )
 
 // judge says whether an update may be written now.
@@ -51,6 +55,8 @@ func (g *guard) judge(u Update, now time.Time) verdict {
 	case g.want != nil && equality.Semantic.DeepEqual(g.want, timeless(u.Want)) &&
 		equality.Semantic.DeepEqual(g.returned, statusOf(u.Held)):
 		return neverWrite
+	case g.from != "" && g.from == u.Held.GetResourceVersion():
+		return outdated
 	case now.Before(g.notYet):
 		return writeLater
 	}
@@ -71,6 +77,9 @@ func (g *guard) written(u Update, answer client.Object, now time.Time) {
 		g.notYet = time.Time{}
 	}
 	g.want, g.returned, g.told = want, statusOf(answer), false
+	if g.from = u.Held.GetResourceVersion(); g.from == answer.GetResourceVersion() {
+		g.from = "" // nothing has changed, so no news will come
+	}
 	if g.tokens <= 0 && g.notYet.Before(now.Add(refill)) {
 		g.notYet = now.Add(refill)
 	}
@@ -93,6 +102,10 @@ func (g *guard) refill(now time.Time) {
 func backoff(n int) time.Duration {
 	return min(longestBackoff, firstBackoff<<min(n-1, 20))
 }
+
+// wants reports whether an update asks for another status than the one written
+// last.
+func (g *guard) wants(u Update) bool { return !equality.Semantic.DeepEqual(g.want, timeless(u.Want)) }
 
 // statusOf is an object's status.
 func statusOf(o client.Object) any {

@@ -10,7 +10,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "flexinfer_controller_status_writes_total",
 		Help: "Status updates by kind of object and result: written; conflict (somebody else wrote, translated anew); " +
-			"failed; gone; deferred (to keep from a loop); pointless (the API server keeps it otherwise).",
+			"failed; gone; deferred (to keep from a loop); outdated (written a moment ago, the news of it are on their way); " +
+			"pointless (the API server keeps it otherwise).",
 	}, []string{"kind", "result"})}
 	return m, r.Register(m.writes)
 }

@@ -16,6 +16,10 @@ const FieldOwner = "flexinfer-controller"
 // writeTimeout bounds one write.
 const writeTimeout = 15 * time.Second
 
+// newsTime is how soon the news of a write are looked for where something else is
+// to be written by now.
+const newsTime = 200 * time.Millisecond
+
 // conflictRetry is how long the news of a conflicting write may take; then a
 // translation is asked for.
 const conflictRetry = 2 * time.Second
@@ -153,6 +157,13 @@ func (w *Writer) claim(u Update, round int) (start bool, later time.Time, stale 
 			g.told = true
 			w.opts.Logger.Warn("the API server keeps a status otherwise than it was written, so it is left as it is: are the CRDs older than this controller?",
 				"kind", u.Kind, "namespace", key.Namespace, "name", key.Name)
+		}
+		return false, time.Time{}, false
+	case outdated:
+		w.done[u.Want] = true
+		w.opts.Metrics.count(u.Kind, "outdated")
+		if g.wants(u) {
+			time.AfterFunc(newsTime, w.opts.Again)
 		}
 		return false, time.Time{}, false
 	case writeLater:

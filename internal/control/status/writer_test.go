@@ -191,6 +191,36 @@ func TestNewerReplacesOlder(t *testing.T) {
 	})
 }
 
+// An object that is held as it was before its last write is not written from that,
+// which could only conflict. Where something else is to be written by now, a
+// translation is asked for soon.
+func TestNewsOnTheirWay(t *testing.T) {
+	s := newStore(1)
+	var asked atomic.Int64
+	run(t, s, func() { asked.Add(1) }, func(w *Writer) {
+		old := s.get("m0").DeepCopy()
+		first := ready("x", time.Now())
+		w.Submit(want(old, first))
+		time.Sleep(time.Minute)
+		w.Submit(want(old, first))
+		time.Sleep(time.Minute)
+		if s.count() != 1 || asked.Load() != 0 {
+			t.Errorf("%d writes and %d translations asked for, want 1 and none", s.count(), asked.Load())
+		}
+		w.Submit(want(old, ready("y", time.Now())))
+		time.Sleep(newsTime)
+		synctest.Wait()
+		if s.count() != 1 || asked.Load() != 1 {
+			t.Errorf("%d writes and %d translations asked for, want 1 and 1", s.count(), asked.Load())
+		}
+		w.Submit(want(s.get("m0"), ready("y", time.Now())))
+		time.Sleep(time.Minute)
+		if got := s.get("m0").Status.Conditions[0].Message; got != "y" || s.count() != 2 {
+			t.Errorf("message %q after %d writes, want y after 2", got, s.count())
+		}
+	})
+}
+
 // A conflict forces nothing and asks for a translation of the fresh object.
 func TestConflict(t *testing.T) {
 	s := newStore(1)
