@@ -279,3 +279,43 @@ func TestEndBetweenAnswerAndIdle(t *testing.T) {
 		})
 	}
 }
+
+// From the beginning of a drain on, answers end their connections, and new ones
+// are still taken: when the delay is over nobody is about to send on an idle one.
+func TestDrainDelay(t *testing.T) {
+	port := freePort(t)
+	p := startProxy(t, routing.Config{
+		Listeners: []routing.Listener{{Key: "ns/g/http", Gateway: "ns/g", Port: port, Protocol: routing.ProtocolHTTP}},
+		Routes: []routing.Route{{Key: "HTTPRoute/ns/r", Listeners: []routing.Attachment{{Listener: "ns/g/http"}}, Rules: []routing.Rule{{
+			Filters: []routing.Filter{{Redirect: &routing.RedirectFilter{Hostname: "elsewhere", Status: 302}}},
+		}}}},
+	}, port, func(o *Options) { o.Settings.ShutdownDrainDelay = 500 * time.Millisecond })
+	ask := func(c net.Conn, r *bufio.Reader) bool {
+		t.Helper()
+		sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		response, _ := readAnswer(t, r, "GET")
+		return response.Close
+	}
+	open := func() (net.Conn, *bufio.Reader) {
+		t.Helper()
+		c, err := net.Dial("tcp", p.Addr(port).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c, bufio.NewReader(c)
+	}
+	kept, reader := open()
+	if ask(kept, reader) {
+		t.Error("the connection is ended before the drain")
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- p.Drain(t.Context()) }()
+	waitUntil(t, "the drain has begun", func() bool { return !p.Ready() })
+	if fresh, freshReader := open(); !ask(kept, reader) || !ask(fresh, freshReader) {
+		t.Error("an answer within the delay does not end its connection")
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}

@@ -37,7 +37,7 @@ type front struct {
 	mu        sync.Mutex // guards acceptors and apply against drain
 	acceptors map[uint16]*acceptor
 
-	// draining: no new connections, answers end their connections.
+	// draining: answers end their connections.
 	draining atomic.Bool
 }
 

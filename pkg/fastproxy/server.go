@@ -146,13 +146,15 @@ func (s *Server) AdminAddr() net.Addr {
 }
 
 // Drain ends the Server without losing a request: not ready at once, a delay
-// in which load balancers notice, then no new connections, idle ones closed,
-// answers ending their connections, and a wait for what runs until ctx ends;
+// in which load balancers notice and answers end their connections already, so
+// that those left idle are ones that nobody uses much; then no new connections,
+// idle ones closed, and a wait for what runs until ctx ends;
 // what still runs then is cut. The error says how much that was. Requests that
 // wait for a first replica go on waiting; shortly before ctx's deadline they are
 // answered with a 503 that asks them to come again.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
+	s.front.draining.Store(true)
 	select {
 	case <-time.After(s.options.Settings.ShutdownDrainDelay):
 	case <-ctx.Done():

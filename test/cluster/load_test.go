@@ -85,12 +85,13 @@ func (g *target) reaches(t *testing.T, model string) {
 // load is clients that send requests, and others that read streams, until it is
 // ended. What goes wrong is a failure.
 type load struct {
-	target  *target
-	models  []string
-	workers int
-	streams int
-	tokens  int           // of each stream
-	pace    time.Duration // between two requests of one worker
+	target   *target
+	models   []string // of the requests
+	streamed string   // the Model of the streams
+	workers  int
+	streams  int
+	tokens   int           // of each stream
+	pace     time.Duration // between two requests of one worker
 
 	stop     chan struct{}
 	clients  sync.WaitGroup
@@ -202,8 +203,8 @@ func (l *load) note(session, engine string) {
 
 // read reads one stream after the other to its end.
 func (l *load) read(n int) {
-	for i := n; !l.over(); i++ {
-		if err := l.stream(l.models[i%len(l.models)], fmt.Sprintf("stream-%d", n)); err != nil {
+	for !l.over() {
+		if err := l.stream(l.streamed, fmt.Sprintf("stream-%d", n)); err != nil {
 			l.fail("stream: %v", err)
 			continue
 		}
