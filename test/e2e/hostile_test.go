@@ -19,8 +19,8 @@ import (
 // rawEngine keeps the requests that reach it, and every byte.
 type rawEngine struct {
 	address string
-	// answer, if any, is what it sends in the place of "ok".
-	answer string
+	// answer is what it sends for a request, rest what follows a moment later.
+	answer, rest string
 
 	mu       sync.Mutex
 	raw      bytes.Buffer
@@ -78,6 +78,13 @@ func (e *rawEngine) serve(c net.Conn) {
 		e.requests = append(e.requests, q.RequestURI+" "+q.Host+" "+string(body))
 		e.mu.Unlock()
 		if _, err := io.WriteString(c, e.answer); err != nil {
+			return
+		}
+		if e.rest == "" {
+			continue
+		}
+		time.Sleep(50 * time.Millisecond)
+		if _, err := io.WriteString(c, e.rest); err != nil {
 			return
 		}
 	}
