@@ -142,6 +142,7 @@ func (l *Loop) attempt(ctx context.Context, first time.Time) (done bool) {
 		}
 	}()
 	start := time.Now()
+	defer func() { l.trigger.rest(time.Since(start)) }()
 	l.o.Metrics.started(start.Sub(first))
 	l.round(ctx, start, first)
 	l.o.Metrics.translated("done")

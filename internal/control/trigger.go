@@ -8,7 +8,9 @@ import (
 
 // A translation starts when nothing has changed for quiet, at the latest bound
 // after the first change; after changes that no pod serves otherwise for, leisure
-// after the first.
+// after the first. Between two translations there is as much time as the first of
+// them took, up to bound, so that a big cluster's churn takes half a processor at
+// most.
 const (
 	quiet   = 30 * time.Millisecond
 	bound   = 250 * time.Millisecond
@@ -23,6 +25,7 @@ type trigger struct {
 	mu          sync.Mutex
 	first, last time.Time // changes since the last round; zero: none
 	minor       time.Time // the first that is not urgent; zero: none
+	rested      time.Time // no round begins before
 }
 
 func newTrigger() *trigger { return &trigger{wake: make(chan struct{}, 1)} }
@@ -77,6 +80,13 @@ func (t *trigger) wait(ctx context.Context) (first time.Time, ok bool) {
 	}
 }
 
+// rest says that a round has ended that took so long.
+func (t *trigger) rest(took time.Duration) {
+	t.mu.Lock()
+	t.rested = time.Now().Add(min(took, bound))
+	t.mu.Unlock()
+}
+
 // take returns the first change and how long its round has to wait. Where it is
 // due the changes are taken.
 func (t *trigger) take() (first time.Time, wait time.Duration) {
@@ -94,6 +104,9 @@ func (t *trigger) take() (first time.Time, wait time.Duration) {
 		if first.IsZero() || urgent.Before(due) {
 			first, due = t.first, urgent
 		}
+	}
+	if due.Before(t.rested) {
+		due = t.rested
 	}
 	wait = time.Until(due)
 	if !first.IsZero() && wait <= 0 {

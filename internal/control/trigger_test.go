@@ -72,6 +72,30 @@ func TestTrigger(t *testing.T) {
 	}, quiet)
 }
 
+// A round that takes long is followed by as long a rest.
+func TestTriggerRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrigger()
+		tr.fire()
+		tr.wait(t.Context())
+		time.Sleep(150 * time.Millisecond) // the round
+		tr.rest(150 * time.Millisecond)
+		ended := time.Now()
+		tr.fire()
+		tr.wait(t.Context())
+		if rest := time.Since(ended); rest != 150*time.Millisecond {
+			t.Errorf("rested %v, want 150ms", rest)
+		}
+		tr.rest(time.Minute)
+		ended = time.Now()
+		tr.fire()
+		tr.wait(t.Context())
+		if rest := time.Since(ended); rest != bound {
+			t.Errorf("rested %v, want %v", rest, bound)
+		}
+	})
+}
+
 // Churn without a pause starves nobody: no change waits longer than the bound.
 func TestTriggerUnderChurn(t *testing.T) {
 	began, waited := rounds(t, func(tr *trigger) {
