@@ -443,8 +443,16 @@ func TestReconcileDeletesWhatIsNotWanted(t *testing.T) {
 	g.Object = g.Object.DeepCopy()
 	g.Object.Spec.GatewayClassName = "another"
 	g.Object.Generation++
+	c.refuse = func(kind string) error {
+		if kind == "Deployment" {
+			return apierrors.NewForbidden(schema.GroupResource{}, "", context.Canceled)
+		}
+		return nil
+	}
 	c.submit(g)
-	c.expect("another class of ours", allKinds, allOf(before))
+	c.expect("another class of ours, but no quota", "ServiceAccount ConfigMap Service PodDisruptionBudget", "")
+	c.refuse, c.clock = nil, c.clock.Add(firstBackoff)
+	c.expect("another class of ours", "Deployment", allOf(before))
 	c.expect("after that", "", "")
 
 	before = g.name()

@@ -10,19 +10,20 @@ import (
 )
 
 // surplus finds the provisioned objects that no Gateway needs any more, as
-// metadata. What belongs to a Gateway that is gone is the garbage collector's.
+// metadata. What belongs to a Gateway that is gone is the garbage collector's. A
+// Gateway that lacks something keeps what it had before.
 func (w *Wanted) surplus(o *owned, states []*gatewayState) []client.Object {
 	needed := map[objectKey]bool{}
-	served := map[types.UID]bool{}
+	complete := map[types.UID]bool{}
 	for _, state := range states {
-		served[state.uid] = true
+		complete[state.uid] = state.failures == 0
 		for _, d := range state.desired {
 			needed[d.key] = true
 		}
 	}
 	left := map[types.UID]*gwapiv1.Gateway{}
 	for _, g := range w.All {
-		if !served[g.UID] && !slices.Contains(w.Held, types.NamespacedName{Namespace: g.Namespace, Name: g.Name}) {
+		if _, wanted := complete[g.UID]; !wanted && !slices.Contains(w.Held, types.NamespacedName{Namespace: g.Namespace, Name: g.Name}) {
 			left[g.UID] = g
 		}
 	}
@@ -32,7 +33,7 @@ func (w *Wanted) surplus(o *owned, states []*gatewayState) []client.Object {
 		if ref == nil || object.GetDeletionTimestamp() != nil {
 			return
 		}
-		unneeded := served[ref.UID] && !needed[objectKey{kind, client.ObjectKeyFromObject(object)}]
+		unneeded := complete[ref.UID] && !needed[objectKey{kind, client.ObjectKeyFromObject(object)}]
 		if g := left[ref.UID]; g != nil && object.GetLabels()[LabelGatewayClass] != labelValue(string(g.Spec.GatewayClassName)) {
 			unneeded = true
 		}
