@@ -79,3 +79,15 @@ func TestProgramMain(t *testing.T) {
 	f("serve --watch=perhaps", 2, "", "watch", nil, nil, "")
 	f("plain x", 2, "", `unexpected argument "x": this command takes flags only`, nil, nil, "")
 }
+
+// The help of a command without flags does not speak of flags.
+func TestHelpWithoutFlags(t *testing.T) {
+	var args, dirs []string
+	var form string
+	var stdout bytes.Buffer
+	env := Env{Stdout: &stdout, Stderr: &stdout, Lookup: func(string) (string, bool) { return "", false }}
+	code := sample(&args, &dirs, &form).Main(context.Background(), env, []string{"plain", "--help"})
+	if want := "prog plain: takes no argument\n\nUsage: prog plain\n"; code != 0 || stdout.String() != want {
+		t.Errorf("exit code %d, %q, want %q", code, &stdout, want)
+	}
+}

@@ -16,9 +16,16 @@ func (p Program) printHelp(w io.Writer) {
 }
 
 func (c Command) printHelp(w io.Writer, name string, flags *flag.FlagSet) {
-	_, _ = fmt.Fprintf(w, "%s: %s\n\nUsage: %s\n", name, c.Summary, strings.TrimSpace(name+" [flags] "+c.Args))
+	usage, some := name, hasFlags(flags)
+	if some {
+		usage += " [flags]"
+	}
+	_, _ = fmt.Fprintf(w, "%s: %s\n\nUsage: %s\n", name, c.Summary, strings.TrimSpace(usage+" "+c.Args))
 	if c.Help != "" {
 		_, _ = fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(c.Help))
+	}
+	if !some {
+		return
 	}
 	_, _ = fmt.Fprint(w, "\nFlags:\n")
 	flags.VisitAll(func(f *flag.Flag) {
@@ -32,4 +39,9 @@ func (c Command) printHelp(w io.Writer, name string, flags *flag.FlagSet) {
 		}
 		_, _ = fmt.Fprintf(w, "%s\n      %s\n", head, strings.ReplaceAll(usage, "\n", "\n      "))
 	})
+}
+
+func hasFlags(flags *flag.FlagSet) (some bool) {
+	flags.VisitAll(func(*flag.Flag) { some = true })
+	return some
 }

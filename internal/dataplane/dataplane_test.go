@@ -69,7 +69,14 @@ func TestFlags(t *testing.T) {
 	f("--admin", "--admin=localhost")
 	f("--bind", "--bind=everywhere")
 	f("--port-offset", "--port-offset=70000")
-	f("least-loaded", "--label-group-routing=random")
+	f(`--label-group-routing: unknown label group mode "random": use one of round-robin, least-loaded`, "--label-group-routing=random")
+	if _, _, err := options(t, map[string]string{"FLEXINFER_PROXY_LABEL_GROUP_ROUTING": "random"}); err == nil ||
+		!strings.Contains(err.Error(), "FLEXINFER_PROXY_LABEL_GROUP_ROUTING: ") {
+		t.Errorf("error %v does not name the variable", err)
+	}
+	if _, log, _ := options(t, nil, "--max-queue-size=many"); !strings.Contains(log, "--max-queue-size") {
+		t.Errorf("an unusable flag is not warned of: %q", log)
+	}
 }
 
 // What does not compile is left out alone.

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"errors"
 	"flag"
 	"log/slog"
 	"net"
@@ -20,13 +21,13 @@ type Flags struct {
 	Log cli.LogOptions
 
 	options fastproxy.Options
-	lookup  func(string) (string, bool)
+	knobs   *routing.KnobFlags
 }
 
 // Bind declares the flags. env is where knobs without a flag are looked up.
 func (f *Flags) Bind(flags *flag.FlagSet, env cli.Env) {
 	f.Log.Bind(flags)
-	f.lookup = routing.KnobFlags(flags, env.Lookup)
+	f.knobs = routing.BindKnobs(flags, env.Lookup)
 	o := &f.options
 	flags.StringVar(&o.BindAddress, "bind", "", "`ADDRESS` that listeners are bound to; empty: every address of the machine")
 	flags.IntVar(&o.PortOffset, "port-offset", 0, "`NUMBER` added to every listener's port before it is bound, so that port 80 needs no privilege")
@@ -73,12 +74,14 @@ func bindTimeouts(flags *flag.FlagSet, t *fastproxy.Timeouts) {
 // logs to logger. The error is a cli.UsageError that names the flag.
 func (f *Flags) Options(logger *slog.Logger) (fastproxy.Options, error) {
 	o := f.options
-	settings, warnings, err := routing.ParseSettings(f.lookup)
-	if err != nil {
+	settings, warnings, err := routing.ParseSettings(f.knobs.Lookup)
+	if wrong := (*routing.SettingError)(nil); errors.As(err, &wrong) {
+		return o, cli.Usagef("%s: %s", f.knobs.Source(wrong.Name), wrong.Reason)
+	} else if err != nil {
 		return o, cli.UsageError(err.Error())
 	}
 	for _, w := range warnings {
-		logger.Warn("setting not usable", "name", w.Name, "value", w.Value, "reason", w.Reason+"; the default holds")
+		logger.Warn("setting not usable", "name", f.knobs.Source(w.Name), "value", w.Value, "reason", w.Reason+"; the default holds")
 	}
 	o.Settings, o.Logger = settings, logger
 	if err := checkHostPort("admin", o.AdminAddress); err != nil {

@@ -31,6 +31,8 @@ var (
 		message: "no route matches this host and path"}
 	failModelNotFound = failure{status: 404, code: "model_not_found", param: "model", grpc: grpcNotFound,
 		message: "the model does not exist on this route: check the model field of the request"}
+	failNoModel = failure{status: 404, code: "model_not_found", param: "model", grpc: grpcNotFound,
+		message: "the request names no model, and no route matches without one: set the model field"}
 	failMisdirected = failure{status: 421, code: "misdirected_request", grpc: grpcUnavailable,
 		message: "this host is served by another listener than the TLS server name of the connection: open a new connection"}
 	failBadFilter = failure{status: 500, code: "internal_error", grpc: grpcInternal,
@@ -40,6 +42,8 @@ var (
 
 	failBadBody = failure{status: 400, code: "invalid_request", grpc: grpcInvalidArgument,
 		message: "the request body is malformed"}
+	failNoJSON = failure{status: 400, code: "invalid_request", grpc: grpcInvalidArgument,
+		message: "the request body is no complete JSON object, so the model that it names cannot be read"}
 	failBrokenCoding = failure{status: 400, code: "invalid_request", grpc: grpcInvalidArgument,
 		message: "the request body cannot be decoded as its Content-Encoding says"}
 	failUnknownCoding = failure{status: 415, code: "unsupported_media_type", grpc: grpcInvalidArgument,

@@ -22,7 +22,7 @@ var failures = map[string]*failure{
 	"failBodyTooLarge": &failBodyTooLarge, "failBodyMemory": &failBodyMemory, "failNoEndpoint": &failNoEndpoint,
 	"failConnect": &failConnect, "failQueueFull": &failQueueFull, "failModelIdle": &failModelIdle,
 	"failActivation": &failActivation, "failColdTimeout": &failColdTimeout, "failBadGateway": &failBadGateway,
-	"failTimeout": &failTimeout, "failClientGone": &failClientGone,
+	"failTimeout": &failTimeout, "failClientGone": &failClientGone, "failNoModel": &failNoModel, "failNoJSON": &failNoJSON,
 }
 
 // failedExchange is an exchange on a Model route that has ended with f.
@@ -49,6 +49,8 @@ func TestFailureTable(t *testing.T) {
 		}
 	}
 	f("failModelNotFound", 404, "model_not_found", false)
+	f("failNoModel", 404, "model_not_found", false)
+	f("failNoJSON", 400, "invalid_request", false)
 	f("failBodyTooLarge", 413, "request_too_large", false)
 	f("failBadGateway", 502, "bad_gateway", false)
 	f("failQueueFull", 503, "queue_full", true)

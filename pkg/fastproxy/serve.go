@@ -23,9 +23,10 @@ type core struct {
 	prefix   string                   // the path prefix that matched
 	model    []byte                   // value of X-Gateway-Model-Name, nil none
 	// asksModel: the body is read for the model it names, so the client is
-	// taken for a Model's. undecoded is why its coding hid that name, if it did.
-	asksModel bool
-	undecoded *failure
+	// taken for a Model's. unreadable is why that name could not be found out, if
+	// the body's coding or its JSON is broken.
+	asksModel  bool
+	unreadable *failure
 
 	fields fieldView
 
@@ -33,9 +34,6 @@ type core struct {
 	input    routing.RouteInput
 	decision routing.Decision
 	tries    tries
-	// emptied is a serverless Model whose last replicas went while the request was
-	// on its way to them: it waits before it decides again.
-	emptied *routing.CompiledBackend
 
 	// started is when the request's head was complete, answered when the head
 	// of the answer was known; Unix nanoseconds.
@@ -140,8 +138,11 @@ func (x *exchange) readModel() bool {
 		if f := x.readBody(); f != nil {
 			return x.refuse(f)
 		}
-		x.undecoded = x.parseBody()
-		x.asksModel = x.undecoded != nil || x.whole.facts.JSON()
+		x.unreadable = x.parseBody()
+		if x.unreadable == nil && x.brokenJSON() {
+			x.unreadable = &failNoJSON
+		}
+		x.asksModel = x.unreadable != nil || x.whole.facts.JSON()
 		name, _ = x.whole.facts.Model()
 	}
 	if name == nil {
@@ -152,6 +153,22 @@ func (x *exchange) readModel() bool {
 		x.req.header.SetBytesV(routing.HeaderModelName, x.model)
 	}
 	return true
+}
+
+// brokenJSON says whether the body that was parsed is meant to be a JSON object,
+// by its type or its first byte, and is none.
+func (x *exchange) brokenJSON() bool {
+	w := &x.whole
+	if w.facts.JSON() || len(w.plain) == 0 {
+		return false
+	}
+	const json = "application/json"
+	t := x.req.header.ContentType()
+	if len(t) >= len(json) && equalFold(t[:len(json)], json) {
+		return true
+	}
+	begin := bytes.TrimLeft(w.plain, " \t\r\n")
+	return len(begin) > 0 && begin[0] == '{'
 }
 
 // match finds the rule.
@@ -172,10 +189,12 @@ func (x *exchange) match() bool {
 	}
 	if m = x.listener.Match(&rq); m == nil {
 		switch {
-		case x.undecoded != nil:
-			return x.refuse(x.undecoded)
-		case x.model != nil || x.asksModel:
+		case x.unreadable != nil:
+			return x.refuse(x.unreadable)
+		case x.model != nil:
 			return x.refuse(&failModelNotFound)
+		case x.asksModel:
+			return x.refuse(&failNoModel)
 		}
 		return x.refuse(&failNoRoute)
 	}

@@ -97,7 +97,7 @@ func TestModelByBody(t *testing.T) {
 	same("the header is not believed", `{"model":"a"}`, "a", "X-Gateway-Model-Name", "b")
 	same("the last of two counts", `{"model":"b","model":"a"}`, "a")
 	refused("no model", 404, `{"messages":[]}`, "X-Gateway-Model-Name", "a")
-	refused("invalid JSON", 404, `{"model":"a"`)
+	refused("invalid JSON", 400, `{"model":"a"`)
 	refused("a field break in the name", 404, "{\"model\":\"a\\r\\nX: y\"}")
 	f("served name", `{ "model" : "b", "n": 1.50e0 }`, "b", `{ "model" : "/models/\"b\"", "n": 1.50e0 }`)
 	f("alias", `{"model":"b-alias"}`, "b", `{"model":"/models/\"b\""}`)
@@ -119,6 +119,34 @@ func TestModelByBody(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
+}
+
+// TestWhyNoModel: a request that finds no rule for want of a model is told why.
+func TestWhyNoModel(t *testing.T) {
+	port := freePort(t)
+	p := startProxy(t, twoModels(t, port), port, nil)
+	f := func(name, body, contentType string, status int, code, says string) {
+		t.Helper()
+		resp := p.post(newClient(t), "/v1/chat/completions", body, "Content-Type", contentType)
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		var e struct {
+			Error struct{ Message, Code, Param string }
+		}
+		err := json.Unmarshal(text, &e)
+		if resp.StatusCode != status || (err == nil) != (code != "") || e.Error.Code != code || !strings.Contains(string(text), says) {
+			t.Errorf("%s: %d %s, want %d %s", name, resp.StatusCode, text, status, code)
+		}
+	}
+	const any = "application/octet-stream"
+	f("unknown model", `{"model":"c"}`, any, 404, "model_not_found", "does not exist")
+	f("no model", `{"messages":[]}`, any, 404, "model_not_found", "names no model")
+	f("model of another kind", `{"model":5}`, any, 404, "model_not_found", "names no model")
+	f("cut off behind the model", `{"model":"a","messages":[`, any, 400, "invalid_request", "no complete JSON object")
+	f("cut off in front of it", ` {"messages":[`, any, 400, "invalid_request", "no complete JSON object")
+	f("an array", `["a"]`, "application/json; charset=utf-8", 400, "invalid_request", "no complete JSON object")
+	f("no JSON at all", `hello`, "application/JSON", 400, "invalid_request", "no complete JSON object")
+	f("a text", `hello`, "text/plain", 404, "", "no route matches")
 }
 
 // TestBodyLimits: over the limit is 413 with the limit named, never a guess, for

@@ -46,6 +46,11 @@ func (w Warning) String() string {
 	return fmt.Sprintf("%s=%q %s; the default holds", w.Name, w.Value, w.Reason)
 }
 
+// SettingError says that a setting without a usable default for it is wrong.
+type SettingError struct{ Name, Reason string }
+
+func (e *SettingError) Error() string { return e.Name + ": " + e.Reason }
+
 // Knobs is the one place where each setting is declared, in the order of the
 // documentation. Callers must not change it.
 func Knobs() []Knob { return knobs }
@@ -149,11 +154,11 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-// ParseSettings reads all knobs through lookupEnv (os.LookupEnv, or a KnobFlags
-// over it). White space around a value goes. A value that is unset, or empty
+// ParseSettings reads all knobs through lookupEnv (os.LookupEnv, or the Lookup of
+// KnobFlags over it). White space around a value goes. A value that is unset, or empty
 // where that means nothing, is the default; one that does not parse is the
-// default with a Warning. An unknown label-group mode is an error that lists the
-// modes.
+// default with a Warning. An unknown label-group mode is a *SettingError that lists
+// the modes. Warnings and errors name the variable; KnobFlags knows who set it.
 func ParseSettings(lookupEnv func(string) (string, bool)) (Settings, []Warning, error) {
 	var s Settings
 	var warnings []Warning
@@ -170,7 +175,7 @@ func ParseSettings(lookupEnv func(string) (string, bool)) (Settings, []Warning, 
 		switch {
 		case err == nil:
 		case k.fatal:
-			return Settings{}, nil, fmt.Errorf("%s: %w", k.Env, err)
+			return Settings{}, nil, &SettingError{k.Env, err.Error()}
 		default:
 			warnings = append(warnings, Warning{k.Env, v, err.Error()})
 		}
@@ -184,22 +189,43 @@ func DefaultSettings() Settings {
 	return s
 }
 
-// KnobFlags declares a flag for every knob on set and returns a look-up for
-// ParseSettings in which a flag that was given wins over lookupEnv. Call the
-// look-up after set was parsed.
-func KnobFlags(set *flag.FlagSet, lookupEnv func(string) (string, bool)) func(string) (string, bool) {
-	values := make(map[string]*string, len(knobs))
-	names := make(map[string]string, len(knobs))
+// KnobFlags are the flags of all knobs, over the environment.
+type KnobFlags struct {
+	set       *flag.FlagSet
+	lookupEnv func(string) (string, bool)
+	values    map[string]*string // by variable
+	names     map[string]string  // flags by variable
+}
+
+// BindKnobs declares a flag for every knob on set. A flag that is given wins over
+// lookupEnv. Use the result after set was parsed.
+func BindKnobs(set *flag.FlagSet, lookupEnv func(string) (string, bool)) *KnobFlags {
+	f := &KnobFlags{set, lookupEnv, make(map[string]*string, len(knobs)), make(map[string]string, len(knobs))}
 	for _, k := range knobs {
-		values[k.Env] = set.String(k.Flag, k.Default, fmt.Sprintf("%s (%s; environment %s)", k.Help, k.Unit, k.Env))
-		names[k.Env] = k.Flag
+		f.values[k.Env] = set.String(k.Flag, k.Default, fmt.Sprintf("%s (%s; environment %s)", k.Help, k.Unit, k.Env))
+		f.names[k.Env] = k.Flag
 	}
-	return func(env string) (string, bool) {
-		given := false
-		set.Visit(func(f *flag.Flag) { given = given || f.Name == names[env] })
-		if given {
-			return *values[env], true
-		}
-		return lookupEnv(env)
+	return f
+}
+
+func (f *KnobFlags) given(env string) (given bool) {
+	f.set.Visit(func(x *flag.Flag) { given = given || x.Name == f.names[env] })
+	return given
+}
+
+// Lookup is the value of the knob with that variable, for ParseSettings.
+func (f *KnobFlags) Lookup(env string) (string, bool) {
+	if f.given(env) {
+		return *f.values[env], true
 	}
+	return f.lookupEnv(env)
+}
+
+// Source names where the knob with that variable was set: the flag that was
+// given, with its dashes, or the variable.
+func (f *KnobFlags) Source(env string) string {
+	if f.given(env) {
+		return "--" + f.names[env]
+	}
+	return env
 }

@@ -90,17 +90,20 @@ func TestKnobsAreComplete(t *testing.T) {
 
 func TestKnobFlagsWinOverTheEnvironment(t *testing.T) {
 	set := flag.NewFlagSet("gateway", flag.ContinueOnError)
-	lookup := KnobFlags(set, func(env string) (string, bool) {
+	knobs := BindKnobs(set, func(env string) (string, bool) {
 		return map[string]string{"PROXY_MAX_QUEUE_SIZE": "7", "PROXY_QUEUE_TIMEOUT": "7s"}[env], true
 	})
 	if err := set.Parse([]string{"-max-queue-size", "9", "-routing-session-headers", ""}); err != nil {
 		t.Fatal(err)
 	}
-	s, warnings, err := ParseSettings(lookup)
+	s, warnings, err := ParseSettings(knobs.Lookup)
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(warnings, err)
 	}
 	if got := fmt.Sprint(s.MaxQueueSize, s.QueueTimeout, len(s.Keys.SessionHeaders)); got != "9 7s 0" {
 		t.Errorf("got %s", got)
+	}
+	if got := knobs.Source("PROXY_MAX_QUEUE_SIZE") + " " + knobs.Source("PROXY_QUEUE_TIMEOUT"); got != "--max-queue-size PROXY_QUEUE_TIMEOUT" {
+		t.Errorf("sources %s", got)
 	}
 }
