@@ -14,7 +14,8 @@
 //
 // Submit is level-triggered: every call replaces what was still to be written.
 // Different objects are written concurrently, up to a bound, one object by one
-// goroutine at a time.
+// goroutine at a time. Namespaces take turns, and who has waited longest goes first
+// (queue.go): nobody's objects keep another's statuses from being written.
 //
 // Writing can never become a loop (guard.go). A status that the API server keeps
 // otherwise than it was written (a CRD too old for a field) is not written again

@@ -46,6 +46,7 @@ type Writer struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
+	queue  queue
 	todo   []Update
 	done   map[client.Object]bool // what of todo needs no more writing, by Want
 	round  int                    // counts Submits
@@ -67,7 +68,7 @@ func NewWriter(o Options) *Writer {
 // written as soon as Run is called.
 func (w *Writer) Submit(updates []Update) {
 	w.mu.Lock()
-	w.todo, w.done = updates, map[client.Object]bool{}
+	w.todo, w.done = w.queue.order(updates), map[client.Object]bool{}
 	w.round++
 	w.mu.Unlock()
 	w.signal()
@@ -186,6 +187,7 @@ func (w *Writer) write(ctx context.Context, u Update) {
 	defer w.mu.Unlock()
 	key := u.Key()
 	delete(w.busy, key)
+	w.queue.written(key)
 	g := w.guards[key]
 	switch {
 	case err == nil:
