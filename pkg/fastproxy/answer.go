@@ -61,7 +61,6 @@ func (x *exchange) finish() {
 		x.answerBody = nil
 	}
 	x.backend, x.rule, x.ref, x.listener, x.socket, x.snapshot = nil, nil, nil, nil, nil, nil
-	x.emptied = nil
 	x.decision.Backend, x.decision.Group, x.decision.Target = nil, nil, nil
 	clear(x.tried[:cap(x.tried)])
 }

@@ -83,10 +83,10 @@ func TestConnectFailureTriesOtherMember(t *testing.T) {
 	}
 }
 
-// TestReplicaThatDrainsRefuses: an engine that is told to end may take no more
-// connections long before it is gone. A request for it waits for the next one,
-// and the old one's lasting does not end the wait.
-func TestReplicaThatDrainsRefuses(t *testing.T) {
+// TestServerlessPassesDraining: an engine that is told to end may take no more
+// connections any time, long before it is gone. Requests wait for the next one, and
+// the old one's lasting does not end the wait.
+func TestServerlessPassesDraining(t *testing.T) {
 	port := freePort(t)
 	cfg := serverless(port, deadEndpoint(t))
 	cfg.EndpointLists[0].Endpoints[0].State = routing.EndpointDraining

@@ -19,17 +19,15 @@ import (
 const lastWords = time.Second
 
 // awaitReplica holds a request for wanted, a Model or a group, while the Model
-// that it came to has no replica but those in past, which it could not connect to;
-// nil: decide again, on the live Snapshot.
-func (s *Server) awaitReplica(wanted, cold *routing.CompiledBackend, past []*routing.Target, slot *clientSlot) *failure {
+// that it came to has no replica; nil: decide again, on the live Snapshot.
+func (s *Server) awaitReplica(wanted, cold *routing.CompiledBackend, slot *clientSlot) *failure {
 	if s.dismissing.Load() {
 		return &failNoEndpoint
 	}
 	a := attachmentOf(cold.State)
 	begun := time.Now()
-	w := newWaiter(wanted.Key, past)
-	result := a.queue.wait(w, slot, s.coldStartTimeout(cold), func() bool {
-		return s.dismissing.Load() || waitIsOver(s.snapshot(), cold.Key, w)
+	result := a.queue.wait(wanted.Key, slot, s.coldStartTimeout(cold), func() bool {
+		return s.dismissing.Load() || waitIsOver(s.snapshot(), cold.Key, wanted.Key)
 	})
 	if result == waitFull {
 		a.model.rejected.Add(1)
@@ -74,12 +72,10 @@ func (x *exchange) awaitNews() bool {
 func (x *exchange) takeUpLive() bool {
 	live := x.server.snapshot()
 	wanted, b := live.Backend(x.backend.Key), live.Backend(x.decision.Backend.Key)
-	switch {
-	case wanted == nil || b == nil:
+	if wanted == nil || b == nil || live == x.snapshot {
 		return false
-	case b.Serverless != nil && isCold(b, x.tried):
-		x.emptied = b
-	case live == x.snapshot || !x.untried(wanted, b):
+	}
+	if !x.untried(wanted, b) && (b.Serverless == nil || len(b.Usable()) > 0) {
 		return false
 	}
 	x.snapshot, x.backend = live, wanted
@@ -95,28 +91,22 @@ func (s *Server) coldStartTimeout(b *routing.CompiledBackend) time.Duration {
 	return min(s.options.Settings.QueueTimeout, s.options.Settings.ColdStartTimeout)
 }
 
-// waitIsOver says whether a request that waits for the Model cold should decide
-// again: the Model has a replica or cannot get one any more, or
+// waitIsOver says whether a request for wanted that waits for the Model cold
+// should decide again: the Model has a replica or cannot get one any more, or
 // another member of the group is Ready or is to be waited for instead. It is never
 // true where Decide would send the request back to this wait: it would go round
 // without end.
-func waitIsOver(live *routing.Snapshot, cold string, w *waiter) bool {
+func waitIsOver(live *routing.Snapshot, cold, wanted string) bool {
 	b := live.Backend(cold)
-	if b == nil || b.Serverless == nil || b.Phase == routing.PhaseFailed || !isCold(b, w.past) {
+	if b == nil || b.Serverless == nil || b.Phase == routing.PhaseFailed || len(b.Usable()) > 0 {
 		return true
 	}
-	if w.wanted == cold {
+	if wanted == cold {
 		return false
 	}
-	group := live.Backend(w.wanted)
+	group := live.Backend(wanted)
 	return group == nil || group.ColdStartTarget().Key != cold ||
 		slices.ContainsFunc(group.Members, (*routing.CompiledBackend).MemberReady)
-}
-
-// isCold says whether b has no endpoint that takes requests. An endpoint that
-// drains does, until a connection to it has failed: it does not come back.
-func isCold(b *routing.CompiledBackend, past []*routing.Target) bool {
-	return len(b.Ready) == 0 && !slices.ContainsFunc(b.Draining, func(t *routing.Target) bool { return !slices.Contains(past, t) })
 }
 
 // wakeCold lets the requests go that the Snapshot which has just gone live no
@@ -124,7 +114,7 @@ func isCold(b *routing.CompiledBackend, past []*routing.Target) bool {
 func (s *Server) wakeCold(live *routing.Snapshot) {
 	for _, b := range live.Backends() {
 		if q := &attachmentOf(b.State).queue; q.depth.Load() > 0 {
-			q.wake(func(w *waiter) bool { return waitIsOver(live, b.Key, w) })
+			q.wake(func(wanted string) bool { return waitIsOver(live, b.Key, wanted) })
 		}
 	}
 }
@@ -138,7 +128,7 @@ func (s *Server) dismissWaiting() {
 		return
 	}
 	for _, b := range live.Backends() {
-		attachmentOf(b.State).queue.wake(func(*waiter) bool { return true })
+		attachmentOf(b.State).queue.wake(func(string) bool { return true })
 	}
 }
 

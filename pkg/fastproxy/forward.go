@@ -36,12 +36,6 @@ func (x *exchange) forward() {
 func (x *exchange) decide() bool {
 	in := &x.input
 	in.Headers, in.Facts, in.Options = &x.fields, &x.whole.facts, x.server.routing
-	if b := x.emptied; b != nil {
-		x.emptied = nil
-		if !x.awaitReplica(b) {
-			return false
-		}
-	}
 	for {
 		in.Now, in.Rand, in.Exclude = time.Now().UnixNano(), rand.Uint64(), x.tried
 		x.backend.Decide(in, &x.lease, &x.decision)
@@ -50,7 +44,7 @@ func (x *exchange) decide() bool {
 		case routing.OutcomePod, routing.OutcomeServiceFallback:
 			return true
 		case routing.OutcomeCold:
-			if !x.awaitReplica(x.decision.Backend) {
+			if !x.awaitReplica() {
 				return false
 			}
 		default:
@@ -59,16 +53,17 @@ func (x *exchange) decide() bool {
 	}
 }
 
-// awaitReplica waits in the queue of the cold Model b, then takes up the snapshot
-// that ended the wait. The wait does not count against the time for the answer.
-func (x *exchange) awaitReplica(b *routing.CompiledBackend) bool {
+// awaitReplica waits in the cold Model's queue, then takes up the snapshot that
+// ended the wait. The wait does not count against the time for the answer.
+func (x *exchange) awaitReplica() bool {
+	b := x.decision.Backend
 	switch {
 	case b.Phase == routing.PhaseFailed:
 		return x.refuse(&failActivation)
 	case !b.WakesOn(x.req.method) || x.req.upgrade != nil:
 		return x.refuse(&failModelIdle)
 	}
-	if f := x.server.awaitReplica(x.backend, b, x.tried, x.slot); f != nil {
+	if f := x.server.awaitReplica(x.backend, b, x.slot); f != nil {
 		return x.refuse(f)
 	}
 	x.begun = time.Now().UnixNano()
@@ -201,7 +196,7 @@ func (x *exchange) asked(reason retryReason) retryReason {
 // b, which it was decided for, or of another Ready member of the group wanted.
 func (x *exchange) untried(wanted, b *routing.CompiledBackend) bool {
 	left := func(t *routing.Target) bool { return !slices.Contains(x.tried, t) }
-	if slices.ContainsFunc(b.Ready, left) || slices.ContainsFunc(b.Draining, left) {
+	if slices.ContainsFunc(b.Ready, left) || b.Serverless == nil && slices.ContainsFunc(b.Draining, left) {
 		return true
 	}
 	for _, m := range wanted.Members {
@@ -230,7 +225,11 @@ func (x *exchange) conclude(err error) {
 	}
 	x.leg.close(false)
 	x.lease.Release(now, resultOf(err, 0))
-	x.fail(failureOf(err))
+	f := failureOf(err)
+	if f == &failConnect && x.decision.Outcome == routing.OutcomeServiceFallback {
+		f = &failNoEndpoint // the Service was asked because nothing is ready
+	}
+	x.fail(f)
 }
 
 // resultOf is what a try tells about its endpoint.

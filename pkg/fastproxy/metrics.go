@@ -95,7 +95,7 @@ func newBackendAttachment(m *metrics, s *routing.BackendState, queueLimit int) *
 // backendGone drops the series that only s had and ends the waits for it.
 func (m *metrics) backendGone(s *routing.BackendState) {
 	a := attachmentOf(s)
-	a.queue.wake(func(*waiter) bool { return true })
+	a.queue.wake(func(string) bool { return true })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if g := a.group; g != nil {

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"flexinfer.ai/gateway/pkg/routing"
 )
 
 // waitResult is how a wait in a coldQueue ended.
@@ -34,15 +32,14 @@ type coldQueue struct {
 
 // waiter is one request in a queue, or in a pause.
 type waiter struct {
-	woken      chan struct{}     // capacity 1
-	wanted     string            // Key of what the request asked for: the queue's Model, or a group of it
-	past       []*routing.Target // that the request could not connect to
+	woken      chan struct{} // capacity 1
+	wanted     string        // Key of what the request asked for: the queue's Model, or a group of it
 	queued     bool
 	prev, next *waiter
 }
 
-func newWaiter(wanted string, past []*routing.Target) *waiter {
-	return &waiter{wanted: wanted, past: past, woken: make(chan struct{}, 1)}
+func newWaiter(wanted string) *waiter {
+	return &waiter{wanted: wanted, woken: make(chan struct{}, 1)}
 }
 
 // wake ends the wait. Any goroutine; idempotent.
@@ -53,11 +50,12 @@ func (w *waiter) wake() {
 	}
 }
 
-// wait queues w until wake, for at most timeout, or until its
+// wait queues a request for wanted until wake, for at most timeout, or until its
 // client leaves, which frees the place at once. over says whether the reason to
 // wait is gone; it is asked once the request is queued, so that a wake between
 // the caller's own look and its queueing is not lost.
-func (q *coldQueue) wait(w *waiter, slot *clientSlot, timeout time.Duration, over func() bool) waitResult {
+func (q *coldQueue) wait(wanted string, slot *clientSlot, timeout time.Duration, over func() bool) waitResult {
+	w := newWaiter(wanted)
 	entered, first := q.enter(w)
 	if !entered {
 		return waitFull
@@ -94,7 +92,7 @@ func (w *waiter) await(slot *clientSlot, timeout time.Duration) waitResult {
 
 // sleep pauses the exchange of s; false: its client left meanwhile.
 func (s *clientSlot) sleep(d time.Duration) bool {
-	return newWaiter("", nil).await(s, d) != waitClientGone
+	return newWaiter("").await(s, d) != waitClientGone
 }
 
 // enter queues w; first: the queue was empty.
@@ -139,14 +137,14 @@ func (q *coldQueue) remove(w *waiter) {
 	q.depth.Add(-1)
 }
 
-// wake lets the requests decide again for which over is true, and takes them out
-// of the queue.
-func (q *coldQueue) wake(over func(*waiter) bool) {
+// wake lets the requests decide again for whose wanted Key over is true, and
+// takes them out of the queue.
+func (q *coldQueue) wake(over func(wanted string) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for w := q.first; w != nil; {
 		next := w.next
-		if over(w) {
+		if over(w.wanted) {
 			q.remove(w)
 			w.wake()
 		}

@@ -12,7 +12,7 @@ import (
 const longWait = 20 * time.Second
 
 func notOver() bool        { return false }
-func everyone(*waiter) bool { return true }
+func everyone(string) bool { return true }
 
 // inQueue waits until n requests are queued.
 func inQueue(t *testing.T, q *coldQueue, n int64) {
@@ -28,7 +28,7 @@ func TestQueueWakesAll(t *testing.T) {
 	q := &coldQueue{limit: 50}
 	results := make(chan waitResult, 50)
 	for range 50 {
-		go func() { results <- q.wait(newWaiter("m", nil), &clientSlot{}, longWait, notOver) }()
+		go func() { results <- q.wait("m", &clientSlot{}, longWait, notOver) }()
 	}
 	inQueue(t, q, 50)
 	q.wake(everyone)
@@ -45,10 +45,10 @@ func TestQueueWakesAll(t *testing.T) {
 func TestQueueWakesWhomItConcerns(t *testing.T) {
 	q := &coldQueue{limit: 10}
 	model, group := make(chan waitResult, 1), make(chan waitResult, 1)
-	go func() { model <- q.wait(newWaiter("Model/ns/m", nil), &clientSlot{}, longWait, notOver) }()
-	go func() { group <- q.wait(newWaiter("Group/ns/g", nil), &clientSlot{}, longWait, notOver) }()
+	go func() { model <- q.wait("Model/ns/m", &clientSlot{}, longWait, notOver) }()
+	go func() { group <- q.wait("Group/ns/g", &clientSlot{}, longWait, notOver) }()
 	inQueue(t, q, 2)
-	q.wake(func(w *waiter) bool { return w.wanted == "Group/ns/g" })
+	q.wake(func(wanted string) bool { return wanted == "Group/ns/g" })
 	if r := <-group; r != waitOver {
 		t.Errorf("group: %v", r)
 	}
@@ -63,9 +63,9 @@ func TestQueueIsFull(t *testing.T) {
 	q := &coldQueue{limit: 1}
 	first := make(chan waitResult, 1)
 	slot := &clientSlot{}
-	go func() { first <- q.wait(newWaiter("m", nil), slot, longWait, notOver) }()
+	go func() { first <- q.wait("m", slot, longWait, notOver) }()
 	inQueue(t, q, 1)
-	if r := q.wait(newWaiter("m", nil), &clientSlot{}, longWait, notOver); r != waitFull {
+	if r := q.wait("m", &clientSlot{}, longWait, notOver); r != waitFull {
 		t.Errorf("second: %v", r)
 	}
 	slot.fire() // a client that leaves frees its place at once
@@ -73,26 +73,26 @@ func TestQueueIsFull(t *testing.T) {
 		t.Errorf("first: %v", r)
 	}
 	inQueue(t, q, 0)
-	if r := q.wait(newWaiter("m", nil), &clientSlot{}, time.Millisecond, notOver); r != waitTimedOut {
+	if r := q.wait("m", &clientSlot{}, time.Millisecond, notOver); r != waitTimedOut {
 		t.Errorf("third: %v", r)
 	}
 	inQueue(t, q, 0)
 }
 
 func TestQueueOfNoPlaces(t *testing.T) {
-	if r := (&coldQueue{}).wait(newWaiter("m", nil), &clientSlot{}, longWait, notOver); r != waitFull {
+	if r := (&coldQueue{}).wait("m", &clientSlot{}, longWait, notOver); r != waitFull {
 		t.Errorf("got %v", r)
 	}
 }
 
 func TestQueueOverBeforeItBegan(t *testing.T) {
 	q := &coldQueue{limit: 1}
-	if r := q.wait(newWaiter("m", nil), &clientSlot{}, longWait, func() bool { return true }); r != waitOver {
+	if r := q.wait("m", &clientSlot{}, longWait, func() bool { return true }); r != waitOver {
 		t.Errorf("got %v", r)
 	}
 	gone := &clientSlot{}
 	gone.fire()
-	if r := q.wait(newWaiter("m", nil), gone, longWait, notOver); r != waitClientGone {
+	if r := q.wait("m", gone, longWait, notOver); r != waitClientGone {
 		t.Errorf("got %v", r)
 	}
 	if q.depth.Load() != 0 || gone.waiting.Load() != nil {
@@ -107,7 +107,7 @@ func TestQueueLosesNoWakeUp(t *testing.T) {
 		q := &coldQueue{limit: 10}
 		var warm atomic.Bool
 		done := make(chan waitResult, 1)
-		go func() { done <- q.wait(newWaiter("m", nil), &clientSlot{}, longWait, warm.Load) }()
+		go func() { done <- q.wait("m", &clientSlot{}, longWait, warm.Load) }()
 		warm.Store(true)
 		q.wake(everyone)
 		if r := <-done; r != waitOver {
@@ -131,7 +131,7 @@ func TestQueueUnderFire(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(300 * time.Microsecond):
-				q.wake(func(w *waiter) bool { return w.wanted == "a" })
+				q.wake(func(wanted string) bool { return wanted == "a" })
 			}
 		}
 	})
@@ -149,7 +149,7 @@ func TestQueueUnderFire(t *testing.T) {
 					})
 				}
 				wanted := [2]string{"a", "b"}[rnd.IntN(2)]
-				results[q.wait(newWaiter(wanted, nil), slot, time.Duration(rnd.IntN(2000))*time.Microsecond, notOver)].Add(1)
+				results[q.wait(wanted, slot, time.Duration(rnd.IntN(2000))*time.Microsecond, notOver)].Add(1)
 			}
 		})
 	}

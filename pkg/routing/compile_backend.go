@@ -89,7 +89,7 @@ func (c *compiler) compileBackend(b *Backend, endpoints *compiledEndpoints, was 
 		out.Ready, out.Draining, out.NotReady = endpoints.ready, endpoints.draining, endpoints.notReady
 	}
 	if out.Strategy == StrategySession || out.Strategy == StrategyPrefix {
-		targets := out.usable()
+		targets := out.Usable()
 		ids := make([]string, len(targets))
 		for i, t := range targets {
 			ids[i] = t.Address
@@ -103,10 +103,11 @@ func (c *compiler) compileBackend(b *Backend, endpoints *compiledEndpoints, was 
 	return out
 }
 
-// usable are the targets that picks choose from: the draining ones only while
-// none is ready.
-func (b *CompiledBackend) usable() []*Target {
-	if len(b.Ready) > 0 {
+// Usable are the targets that picks choose from: the draining ones only while
+// none is ready, and never those of a serverless Model, which starts another one
+// for its requests rather than lose them with the end of the last.
+func (b *CompiledBackend) Usable() []*Target {
+	if len(b.Ready) > 0 || b.Serverless != nil {
 		return b.Ready
 	}
 	return b.Draining

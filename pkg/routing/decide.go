@@ -54,7 +54,7 @@ func (b *CompiledBackend) Decide(in *RouteInput, lease *Lease, d *Decision) {
 
 // pickTarget is the choice within a Model or Service.
 func (b *CompiledBackend) pickTarget(in *RouteInput, member ticket, lease *Lease, d *Decision) {
-	targets := b.usable()
+	targets := b.Usable()
 	if len(targets) == 0 && b.Serverless != nil {
 		d.Outcome = OutcomeCold // decided again later, so no key yet
 		b.giveBack(member)

@@ -238,7 +238,7 @@ func checkIdle(t *testing.T, backends ...*CompiledBackend) {
 			}
 		}
 		check("the backend", &b.State.load)
-		for _, p := range b.usable() {
+		for _, p := range b.Usable() {
 			check(p.Address, &p.load)
 		}
 		if b.Service != nil {
