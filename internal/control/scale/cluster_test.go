@@ -192,7 +192,7 @@ func (r *realm) replicas(name string) (asked, there int32) {
 func TestClusterDeployment(t *testing.T) {
 	r := newRealm(t)
 	r.deployment("chat", 0)
-	r.model("chat", 3*time.Second, nil)
+	r.model("chat", 3*time.Second, nil) // too short: it is 5
 	r.report("chat", 2, 0)
 	begun := time.Now()
 	r.eventually("the Deployment asks for one", func() bool { asked, _ := r.replicas("chat"); return asked == 1 })
@@ -204,7 +204,7 @@ func TestClusterDeployment(t *testing.T) {
 		m := r.get("chat")
 		return m.Status.LastActiveTime != nil && r.condition("chat").Status == metav1.ConditionTrue
 	})
-	time.Sleep(5 * time.Second) // longer than the idle time
+	time.Sleep(7 * time.Second) // longer than the idle time
 	if asked, _ := r.replicas("chat"); asked != 1 {
 		t.Fatalf("scaled to %d under a running exchange", asked)
 	}
@@ -214,12 +214,12 @@ func TestClusterDeployment(t *testing.T) {
 	r.report("chat", 0, 0)
 	ended := time.Now()
 	r.eventually("the Deployment asks for none", func() bool { asked, _ := r.replicas("chat"); return asked == 0 })
-	if took := time.Since(ended); took < 3*time.Second {
+	if took := time.Since(ended); took < 5*time.Second {
 		t.Errorf("put to sleep %s after the last request", took)
 	}
 	r.report("chat", 1, 0) // the second cold start works like the first
 	r.eventually("the Deployment asks for one again", func() bool { asked, _ := r.replicas("chat"); return asked == 1 })
-	for _, want := range []string{"Normal Woken: Scaled Deployment chat from 0 to 1: 2 requests wait", "Normal ScaledDown: Scaled Deployment chat from 1 to 0: no request for 3s"} {
+	for _, want := range []string{"Normal Woken: Scaled Deployment chat from 0 to 1: 2 requests wait", "Normal ScaledDown: Scaled Deployment chat from 1 to 0: no request for 5s"} {
 		if !strings.Contains(r.events.all(), want) {
 			t.Errorf("no event %q in:\n%s", want, r.events.all())
 		}

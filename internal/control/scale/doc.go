@@ -48,8 +48,14 @@
 // new idle time. Whether a request is work or a poll is the gateway's decision:
 // polls are in no report.
 //
+// Demand that begins or ends is told within seconds, so that an idle time is at
+// least five of them, whatever a Model says.
+//
 // A request may set out in the moment in which its Model is put to sleep. Such
-// activity undoes the scale-down at once.
+// activity undoes the scale-down at once. The engine that it reaches has been told
+// to end: one that answers what it has begun, and goes on taking connections for
+// the second that its end takes to be known (a preStop sleep), loses nothing.
+// Gateways send nothing more to it then: their requests wait for another replica.
 //
 // Only Gateways that name a Model are heard about it, so a tenant who runs a
 // Gateway cannot wake the Models of others. Who may write a Model may scale the

@@ -47,6 +47,7 @@ type Timing struct {
 	Recheck    time.Duration // between two looks at the target of a Model that waits
 	Look       time.Duration // between two looks at a Model that sleeps, at most
 	Race       time.Duration // how long after a scale-down activity undoes it
+	MinIdle    time.Duration // the least idle time: longer than demand takes to be heard of
 	BackoffMin time.Duration
 	BackoffMax time.Duration
 }
@@ -55,7 +56,7 @@ type Timing struct {
 func DefaultTiming() Timing {
 	return Timing{
 		Touch: 5 * time.Second, Recheck: 5 * time.Second, Look: 5 * time.Minute,
-		Race: 10 * time.Second, BackoffMin: time.Second, BackoffMax: time.Minute,
+		Race: 10 * time.Second, MinIdle: 5 * time.Second, BackoffMin: time.Second, BackoffMax: time.Minute,
 	}
 }
 
@@ -155,6 +156,9 @@ func (m *Machine) setModel(model Model, now time.Time) {
 	if model.Generation != s.Generation || model.Target != s.Target {
 		s.wake, s.sleep = retry{}, retry{}
 		s.looked = false
+	}
+	if model.IdleTimeout > 0 {
+		model.IdleTimeout = max(model.IdleTimeout, m.timing.MinIdle)
 	}
 	for _, g := range s.Gateways {
 		if !slices.Contains(model.Gateways, g) {

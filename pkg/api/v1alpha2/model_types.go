@@ -170,8 +170,8 @@ type Serverless struct {
 	// +optional
 	ColdStartTimeout *Duration `json:"coldStartTimeout,omitempty"`
 
-	// IdleTimeout is how long after the last request the Model is scaled down.
-	// Empty: the controller's own setting.
+	// IdleTimeout is how long after the last request the Model is scaled down,
+	// at least 5s. 0s: never. Empty: the controller's own setting.
 	//
 	// +optional
 	IdleTimeout *Duration `json:"idleTimeout,omitempty"`
