@@ -32,20 +32,35 @@ func serveController(ctx context.Context, from source, o fastproxy.Options) erro
 		return err
 	}
 	o.DemandChanged = subscriber.Kick
-	o.Collectors = append(o.Collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "flexinfer_proxy_controller_connected",
-		Help: "1 while there is a stream to the controller. What is served goes on without.",
-	}, func() float64 {
-		if subscriber.Following() {
-			return 1
-		}
-		return 0
-	}))
+	o.Collectors = append(o.Collectors, controllerMetrics(subscriber)...)
 	return dataplane.Serve(ctx, &o, nil, func(ctx context.Context, s *fastproxy.Server) {
 		g.server = s
 		subscriber.Run(ctx)
 		g.lastGood.close()
 	})
+}
+
+// controllerMetrics tell what the controller sends.
+func controllerMetrics(s *publish.Subscriber) []prometheus.Collector {
+	const prefix = "flexinfer_proxy_controller_"
+	counter := func(name, help string, value func(publish.Received) uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: prefix + name, Help: help}, func() float64 { return float64(value(s.Received())) })
+	}
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: prefix + "connected",
+			Help: "1 while there is a stream to the controller. What is served goes on without.",
+		}, func() float64 {
+			if s.Following() {
+				return 1
+			}
+			return 0
+		}),
+		counter("changes_total", "Changes of the configuration that the controller sent.", func(r publish.Received) uint64 { return r.Changes }),
+		counter("resources_total", "New and changed resources that the controller sent.", func(r publish.Received) uint64 { return r.Resources }),
+		counter("removed_resources_total", "Removals of resources that the controller sent.", func(r publish.Received) uint64 { return r.RemovedResources }),
+		counter("resource_bytes_total", "Bytes of the resources that the controller sent.", func(r publish.Received) uint64 { return r.Bytes }),
+	}
 }
 
 // gateway serves what a Subscriber hands it.

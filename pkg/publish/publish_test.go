@@ -436,6 +436,9 @@ func TestUnreadable(t *testing.T) {
 	if err := s.take(nil, nil, whole{Version: "another"}); err == nil || len(s.resources) != 0 {
 		t.Errorf("a whole that is not: %v", err)
 	}
+	if got := s.Received(); got.Changes != 6 || got.Resources != 5 || got.Bytes == 0 || got.RemovedResources != 0 {
+		t.Errorf("received %+v, want 6 changes with 5 resources", got)
+	}
 }
 
 // Pods hold a stream to every replica; when the one they follow ends, they

@@ -63,6 +63,15 @@ type Subscriber struct {
 	sampled  []ModelDemand
 	retryAt  time.Time
 	pauses   map[string]*pause // by address
+	received Received
+}
+
+// Received is what a pod was sent since it began.
+type Received struct {
+	Changes          uint64 // each makes another Config
+	Resources        uint64 // that were new or changed
+	Bytes            uint64 // of their content
+	RemovedResources uint64
 }
 
 // NewSubscriber makes a Subscriber; nothing happens before Run.
@@ -102,6 +111,25 @@ func (s *Subscriber) Following() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.followed != nil
+}
+
+// Received tells what was sent so far, the last good Config not counted.
+func (s *Subscriber) Received() Received {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.received
+}
+
+// count counts a change.
+func (s *Subscriber) count(set []resource, removed []resourceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received.Changes++
+	s.received.Resources += uint64(len(set))
+	s.received.RemovedResources += uint64(len(removed))
+	for i := range set {
+		s.received.Bytes += uint64(len(set[i].Content))
+	}
 }
 
 func signal(c chan struct{}) {
@@ -340,6 +368,7 @@ func (s *Subscriber) held() map[resourceID]string {
 func (s *Subscriber) take(set []resource, removed []resourceID, w whole) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	s.count(set, removed)
 	next := maps.Clone(s.resources)
 	for _, id := range removed {
 		delete(next, id)

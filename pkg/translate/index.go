@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,7 @@ type index struct {
 	slices       map[types.NamespacedName][]*discoveryv1.EndpointSlice // by Service
 	secrets      map[types.NamespacedName]*corev1.Secret
 	namespaces   map[string]*corev1.Namespace
+	labels       map[string]labels.Set // of namespaces, once asked for
 	scaleTargets map[scaleTargetKey]int32
 }
 
@@ -45,6 +47,7 @@ func newIndex(res Resources) *index {
 		slices:          map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
 		secrets:         byName(res.Secrets),
 		namespaces:      map[string]*corev1.Namespace{},
+		labels:          map[string]labels.Set{},
 		scaleTargets:    map[scaleTargetKey]int32{},
 	}
 	for _, s := range sorted(res.EndpointSlices) {
@@ -64,14 +67,17 @@ func newIndex(res Resources) *index {
 	return in
 }
 
-// namespaceLabels are the labels of a namespace, declared or not.
+// namespaceLabels are the labels of a namespace, declared or not; read them only.
 func (in *index) namespaceLabels(name string) labels.Set {
-	set := labels.Set{corev1.LabelMetadataName: name}
-	if n := in.namespaces[name]; n != nil {
-		for k, v := range n.Labels {
-			set[k] = v
-		}
+	set, known := in.labels[name]
+	if known {
+		return set
 	}
+	set = labels.Set{corev1.LabelMetadataName: name}
+	if n := in.namespaces[name]; n != nil {
+		maps.Copy(set, n.Labels)
+	}
+	in.labels[name] = set
 	return set
 }
 

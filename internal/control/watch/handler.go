@@ -4,9 +4,12 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
 
 // handler announces changes that call for a translation.
@@ -63,8 +66,12 @@ func (h handler) same(before, after any) bool {
 // sameButStatus reports whether only a status has changed that says nothing but
 // what became of the object: most often it is the one written last.
 func sameButStatus(before, after any) bool {
-	switch after.(type) {
+	switch b := after.(type) {
 	case *gwapiv1.GatewayClass, *gwapiv1.Gateway, *gwapiv1.HTTPRoute:
+	case *v1alpha2.Model:
+		if a, ok := before.(*v1alpha2.Model); !ok || !sameButConditions(a, b) {
+			return false
+		}
 	default:
 		return false
 	}
@@ -73,4 +80,11 @@ func sameButStatus(before, after any) bool {
 	return ok && a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
 		a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp())
+}
+
+// sameButConditions reports whether what others say in a Model's status is the
+// same: its phase and when it was last active.
+func sameButConditions(a, b *v1alpha2.Model) bool {
+	return a.Status.Phase == b.Status.Phase && a.Status.LastActiveTime.Equal(b.Status.LastActiveTime) &&
+		equality.Semantic.DeepEqual(a.ManagedFields, b.ManagedFields)
 }

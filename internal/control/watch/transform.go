@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -48,10 +50,25 @@ func stripMetadata(m metav1.Object, object any) {
 	if _, ok := object.(*v1alpha2.Model); ok {
 		m.SetManagedFields(phaseOwners(fields))
 	}
-	if annotations := m.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
-		delete(annotations, corev1.LastAppliedConfigAnnotation)
-		m.SetAnnotations(annotations)
+	m.SetAnnotations(ownAnnotations(m.GetAnnotations()))
+}
+
+// annotationPrefix begins the annotations that steer routing.
+const annotationPrefix = "flexinfer.ai/"
+
+// ownAnnotations are those that translation may read. Others may be many and
+// large.
+func ownAnnotations(annotations map[string]string) map[string]string {
+	var own map[string]string
+	for key, value := range annotations {
+		if strings.HasPrefix(key, annotationPrefix) {
+			if own == nil {
+				own = map[string]string{}
+			}
+			own[key] = value
+		}
 	}
+	return own
 }
 
 // phaseOwners are the managers of status.phase, with that field alone: whether

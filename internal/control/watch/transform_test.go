@@ -8,6 +8,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
 
 func TestStripSlice(t *testing.T) {
@@ -95,3 +97,42 @@ func TestHandler(t *testing.T) {
 }
 
 func routeObject(m metav1.ObjectMeta) *gwapiv1.HTTPRoute { return &gwapiv1.HTTPRoute{ObjectMeta: m} }
+
+// Of annotations only those that steer routing are kept, of every kind.
+func TestStripAnnotations(t *testing.T) {
+	f := func(annotations, want map[string]string) {
+		t.Helper()
+		got, err := strip(&gwapiv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.(*gwapiv1.HTTPRoute).Annotations); diff != "" {
+			t.Error(diff)
+		}
+	}
+	f(nil, nil)
+	f(map[string]string{"a": "b", corev1.LastAppliedConfigAnnotation: "{}"}, nil)
+	f(map[string]string{"a": "b", "flexinfer.ai/routing": "prefix"}, map[string]string{"flexinfer.ai/routing": "prefix"})
+}
+
+// A Model's conditions and counts say what became of it; its phase and when it was
+// active last may be said by others.
+func TestSameButStatus(t *testing.T) {
+	f := func(edit func(*v1alpha2.Model), want bool) {
+		t.Helper()
+		before := &v1alpha2.Model{ObjectMeta: metav1.ObjectMeta{Name: "m", Generation: 1, ResourceVersion: "1"}}
+		after := before.DeepCopy()
+		after.ResourceVersion = "2"
+		edit(after)
+		if got := sameButStatus(before, after); got != want {
+			t.Errorf("%v, want %v: %+v", got, want, after)
+		}
+	}
+	f(func(m *v1alpha2.Model) { m.Status.Endpoints = 3 }, true)
+	f(func(m *v1alpha2.Model) { m.Status.Conditions = []metav1.Condition{{Type: "Ready"}} }, true)
+	f(func(m *v1alpha2.Model) { m.Status.Phase = v1alpha2.PhaseFailed }, false)
+	f(func(m *v1alpha2.Model) { m.Status.LastActiveTime = new(metav1.Now()) }, false)
+	f(func(m *v1alpha2.Model) { m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "other"}} }, false)
+	f(func(m *v1alpha2.Model) { m.Generation = 2 }, false)
+	f(func(m *v1alpha2.Model) { m.Annotations = map[string]string{"flexinfer.ai/routing": "prefix"} }, false)
+}
