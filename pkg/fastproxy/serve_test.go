@@ -149,6 +149,25 @@ func TestWhyNoModel(t *testing.T) {
 	f("a text", `hello`, "text/plain", 404, "", "no route matches")
 }
 
+// TestNoReplica: 503 says whether none is ready or none could be reached.
+func TestNoReplica(t *testing.T) {
+	f := func(says string, endpoints ...string) {
+		t.Helper()
+		port := freePort(t)
+		cfg := oneModel(port, routing.StrategyLeastLoaded, endpoints...)
+		cfg.Backends[0].Service = refusingAddress(t)
+		p := startProxy(t, cfg, port, nil)
+		resp := p.post(newClient(t), "/v1/chat/completions", chat)
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != 503 || !bytes.Contains(text, []byte("service_unavailable")) || !bytes.Contains(text, []byte(says)) {
+			t.Errorf("%d endpoints: %d %s, want %q in it", len(endpoints), resp.StatusCode, text, says)
+		}
+	}
+	f("is ready")
+	f("could be reached", refusingAddress(t))
+}
+
 // TestBodyLimits: over the limit is 413 with the limit named, never a guess, for
 // declared, chunked and decoded lengths.
 func TestBodyLimits(t *testing.T) {
