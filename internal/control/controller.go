@@ -236,7 +236,11 @@ func (c *Controller) makeLoop(direct client.Client, clients *kubernetes.Clientse
 	}
 	again := func() { c.loop.Changed() }
 	c.statuses = status.NewWriter(status.Options{Client: direct.Status(), Again: again, Metrics: written, Logger: c.o.Logger})
-	c.provisioner = provision.New(provision.Options{Client: direct, Cache: c.owned, Changed: again, Logger: c.o.Logger})
+	provisioned, err := provision.NewMetrics(c.registry)
+	if err != nil {
+		return err
+	}
+	c.provisioner = provision.New(provision.Options{Client: direct, Cache: c.owned, Changed: again, Metrics: provisioned, Logger: c.o.Logger})
 	service := types.NamespacedName{Namespace: c.o.Namespace, Name: c.o.Service}
 	c.loop = NewLoop(LoopOptions{
 		Source: c.source, Publisher: c.publisher, ControllerName: c.o.ControllerName, IdleTimeout: c.o.IdleTimeout,

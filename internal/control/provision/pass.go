@@ -131,8 +131,10 @@ func (r *Reconciler) attempt(ctx context.Context, s *gatewayState) {
 		}
 		var w written
 		if w, err = r.apply(ctx, s.uid, d); err != nil {
+			r.opts.Metrics.count(d.key.kind.Kind, "failed")
 			break
 		}
+		r.opts.Metrics.count(d.key.kind.Kind, "applied")
 		s.written[d.key] = w
 	}
 	if ctx.Err() != nil {
@@ -178,9 +180,11 @@ func (r *Reconciler) prune(ctx context.Context, w *Wanted, states []*gatewayStat
 		cancel()
 		switch {
 		case err == nil:
+			r.opts.Metrics.count(kind, "deleted")
 			r.opts.Logger.Info("deleted what a Gateway no longer needs", "kind", kind, "name", name)
 		case isGone(err) || ctx.Err() != nil:
 		default:
+			r.opts.Metrics.count(kind, "failed")
 			r.opts.Logger.Error("cannot delete what a Gateway no longer needs; it is tried again", "kind", kind, "name", name, "error", err)
 			next = r.now().Add(longestBackoff)
 		}

@@ -15,7 +15,7 @@ import (
 // FieldManager is the field manager of what is applied.
 const FieldManager = ManagedBy
 
-// Options are the parts of a Reconciler; all are required.
+// Options are the parts of a Reconciler; all but Metrics are required.
 type Options struct {
 	// Client writes, and reads without a cache.
 	Client client.Client
@@ -23,6 +23,7 @@ type Options struct {
 	Cache cache.Cache
 	// Changed is called when Outcomes may have changed. It must not block.
 	Changed func()
+	Metrics *Metrics
 	Logger  *slog.Logger
 }
 
