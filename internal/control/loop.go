@@ -143,7 +143,9 @@ func (l *Loop) attempt(ctx context.Context, first time.Time) (done bool) {
 	}()
 	start := time.Now()
 	defer func() { l.trigger.rest(time.Since(start)) }()
-	l.o.Metrics.started(start.Sub(first))
+	if !first.IsZero() {
+		l.o.Metrics.started(start.Sub(first))
+	}
 	l.round(ctx, start, first)
 	l.o.Metrics.translated("done")
 	return true
@@ -171,7 +173,10 @@ func (l *Loop) round(ctx context.Context, start, first time.Time) {
 	l.fleet.publish(result.Configs, refused, result.LeftOut)
 	l.fleet.withdraw(result.Configs, result.Held)
 	took := time.Since(start)
-	l.o.Metrics.finished(took, time.Since(first))
+	l.o.Metrics.finished(took)
+	if !first.IsZero() {
+		l.o.Metrics.publishedAfter(time.Since(first))
+	}
 
 	l.o.Statuses.Submit(status.Diff(res, result))
 	l.o.Provision.Submit(provision.Wanted{

@@ -38,7 +38,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		translations: counters("translations_total", "Translations of the cluster's objects: done; panicked (what was published before stays)."),
 		duration:     seconds("translation_duration", "Duration of a translation, its publication included."),
 		waited:       seconds("change_wait", "Time from a change to the start of its translation: coalescing, and the translation before."),
-		published:    seconds("publish_lag", "Time from a change to its publication to gateway pods."),
+		published:    seconds("publish_lag", "Time from a change to the end of its publication; changes of nothing but statuses do not count."),
 		acked:        seconds("acknowledge_lag", "Time from a publication until all connected pods of the Gateway had acknowledged it."),
 		objects:      gauges("objects", "Objects that took part in the last translation.", "kind"),
 		gateways:     gauges("gateways", "Gateways by state: programmed or pending.", "state"),
@@ -67,10 +67,15 @@ func (m *Metrics) started(waited time.Duration) {
 	}
 }
 
-func (m *Metrics) finished(took, sinceChange time.Duration) {
+func (m *Metrics) finished(took time.Duration) {
 	if m != nil {
 		m.duration.Observe(took.Seconds())
-		m.published.Observe(sinceChange.Seconds())
+	}
+}
+
+func (m *Metrics) publishedAfter(lag time.Duration) {
+	if m != nil {
+		m.published.Observe(lag.Seconds())
 	}
 }
 

@@ -59,17 +59,17 @@ func (t *trigger) signal() {
 	}
 }
 
-// wait returns when a round is due, with the time of its first change; false:
-// ctx has ended.
+// wait returns when a round is due, with the time of its first urgent change,
+// zero where there is none; false: ctx has ended.
 func (t *trigger) wait(ctx context.Context) (first time.Time, ok bool) {
 	for {
-		first, wait := t.take()
-		if !first.IsZero() && wait <= 0 {
+		first, due, taken := t.take()
+		if taken {
 			return first, ctx.Err() == nil
 		}
 		var timer <-chan time.Time
-		if !first.IsZero() {
-			timer = time.After(wait)
+		if !due.IsZero() {
+			timer = time.After(time.Until(due))
 		}
 		select {
 		case <-timer:
@@ -87,30 +87,32 @@ func (t *trigger) rest(took time.Duration) {
 	t.mu.Unlock()
 }
 
-// take returns the first change and how long its round has to wait. Where it is
-// due the changes are taken.
-func (t *trigger) take() (first time.Time, wait time.Duration) {
+// take returns the first urgent change, and when a round is due, zero: nothing asks
+// for one. Where it is due by now, the changes are taken.
+func (t *trigger) take() (first, due time.Time, taken bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var due time.Time
 	if !t.minor.IsZero() {
-		first, due = t.minor, t.minor.Add(leisure)
+		due = t.minor.Add(leisure)
 	}
 	if !t.first.IsZero() {
 		urgent := t.last.Add(quiet)
 		if latest := t.first.Add(bound); latest.Before(urgent) {
 			urgent = latest
 		}
-		if first.IsZero() || urgent.Before(due) {
-			first, due = t.first, urgent
+		if due.IsZero() || urgent.Before(due) {
+			due = urgent
 		}
+	}
+	if due.IsZero() {
+		return first, due, false
 	}
 	if due.Before(t.rested) {
 		due = t.rested
 	}
-	wait = time.Until(due)
-	if !first.IsZero() && wait <= 0 {
+	first = t.first
+	if taken = time.Until(due) <= 0; taken {
 		t.first, t.last, t.minor = time.Time{}, time.Time{}, time.Time{}
 	}
-	return first, wait
+	return first, due, taken
 }

@@ -23,7 +23,9 @@ func rounds(t *testing.T, change func(*trigger)) (began, waited []time.Duration)
 				return
 			}
 			began = append(began, time.Since(start))
-			waited = append(waited, time.Since(first))
+			if !first.IsZero() {
+				waited = append(waited, time.Since(first))
+			}
 		}
 	})
 	return began, waited
