@@ -127,6 +127,9 @@ func mayChange(held metav1.Object, gateway types.UID, key objectKey) error {
 		return &collision{fmt.Sprintf("%s belongs to Gateway %s of another time (uid %s): it is made anew once the garbage collector has removed it, or delete it",
 			key, ref.Name, ref.UID)}
 	}
+	if metav1.GetControllerOfNoCopy(held) == nil && fieldsHash(held) != "" {
+		return nil // we made it, and somebody took the owner away
+	}
 	return &collision{fmt.Sprintf("%s exists and was not made for this Gateway: delete it, or give the Gateway another name", key)}
 }
 

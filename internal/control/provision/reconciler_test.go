@@ -257,6 +257,14 @@ func TestReconcileUndoesEdits(t *testing.T) {
 	c.update(account)
 	c.expect("after a field was removed", "ServiceAccount", "")
 
+	c.get(account, g.name())
+	account.OwnerReferences = nil
+	c.update(account)
+	c.expect("after the owner was removed", "ServiceAccount", "")
+	if c.get(account, g.name()); !belongs(account, g.Object.UID) {
+		t.Errorf("owners %v", account.OwnerReferences)
+	}
+
 	deployment := &appsv1.Deployment{}
 	c.get(deployment, g.name())
 	deployment.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "now"}
