@@ -42,7 +42,7 @@ func TestPreferredMember(t *testing.T) {
 	for range 8 {
 		f.clients.Go(f.work)
 	}
-	streams := &load{target: g, models: []string{twins}, streams: 10, tokens: 1000}
+	streams := &load{target: g, streamed: twins, streams: 10, tokens: 1000}
 	streams.start()
 	t.Cleanup(func() { f.end(); streams.clients.Wait() })
 	f.more(t, 200)
