@@ -87,7 +87,27 @@ func newCollector(res translate.Resources, result translate.Result) *collector {
 	mine(c, "Gateway", res.Gateways, result.Gateways)
 	mine(c, "HTTPRoute", res.HTTPRoutes, result.HTTPRoutes)
 	mine(c, v1alpha2.KindModel, res.Models, result.Models)
+	c.ownerless(res.HTTPRoutes, result.Warnings)
 	return c
+}
+
+// ownerless adds the routes that no controller says anything about in a status,
+// because they name no Gateway that exists.
+func (c *collector) ownerless(routes []*gwapiv1.HTTPRoute, warnings []translate.Warning) {
+	named := map[types.NamespacedName]bool{}
+	for _, w := range warnings {
+		if w.Ownerless {
+			named[types.NamespacedName{Namespace: w.Namespace, Name: w.Name}] = true
+		}
+	}
+	if len(named) == 0 {
+		return
+	}
+	for _, r := range routes {
+		if name := client.ObjectKeyFromObject(r); named[name] {
+			c.objects[objectName{"HTTPRoute", name}] = r
+		}
+	}
 }
 
 // mine adds the objects for which translation made a status.
@@ -115,7 +135,9 @@ func (c *collector) add(kind string, name types.NamespacedName, reason, text str
 		c.list = append(c.list, notice{about, kind, reason, text})
 		return
 	}
-	c.list[i].text += "; " + text
+	if len(c.list[i].text) <= maxNote { // what is longer is cut
+		c.list[i].text += "; " + text
+	}
 }
 
 // newsRate and newsBurst bound how many events are told, however much breaks at

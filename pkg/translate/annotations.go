@@ -46,7 +46,7 @@ func readStrategy(sources ...annotationSource) (routing.Strategy, *finding) {
 	return routing.StrategyDefault, &finding{
 		field: field,
 		message: fmt.Sprintf("%q is no routing strategy, so the default is used: use %s, %s or %s, or remove the annotation",
-			value, v1alpha2.RoutingSessionAffinity, v1alpha2.RoutingPrefix, v1alpha2.RoutingLeastLoaded),
+			shorten(value), v1alpha2.RoutingSessionAffinity, v1alpha2.RoutingPrefix, v1alpha2.RoutingLeastLoaded),
 	}
 }
 
@@ -61,7 +61,7 @@ func readPriority(sources ...annotationSource) (int, *finding) {
 	if err != nil {
 		return 0, &finding{
 			field:   field,
-			message: fmt.Sprintf("%q is no priority, so 0 is used: write an integer between -2147483648 and 2147483647", value),
+			message: fmt.Sprintf("%q is no priority, so 0 is used: write an integer between -2147483648 and 2147483647", shorten(value)),
 		}
 	}
 	return int(n), nil
@@ -69,6 +69,9 @@ func readPriority(sources ...annotationSource) (int, *finding) {
 
 // maxServiceLabels bounds how many labels one Model may claim.
 const maxServiceLabels = 10
+
+// maxServiceLabelsLength bounds the annotation that claims them, in bytes.
+const maxServiceLabelsLength = 4096
 
 // readServiceLabels collects the service labels of a Model: of its spec and of
 // the annotation on every source, sorted, each once. What cannot be the name of
@@ -93,10 +96,25 @@ func readServiceLabels(spec []v1alpha2.ServiceLabel, sources ...annotationSource
 	}
 	for _, s := range sources {
 		field := s.where + "metadata.annotations[" + v1alpha2.AnnotationServiceLabels + "]"
+		if n := len(s.annotations[v1alpha2.AnnotationServiceLabels]); n > maxServiceLabelsLength {
+			found = append(found, finding{field: field, message: fmt.Sprintf("%d bytes long, so it is not read: use at most %d", n, maxServiceLabelsLength)})
+			continue
+		}
 		for l := range strings.SplitSeq(s.annotations[v1alpha2.AnnotationServiceLabels], ",") {
 			add(l, field)
 		}
 	}
 	slices.Sort(labels)
 	return labels, found
+}
+
+// maxShown bounds how much of a value is shown to its author, in bytes.
+const maxShown = 128
+
+// shorten cuts a value of any length for a message.
+func shorten(value string) string {
+	if len(value) <= maxShown {
+		return value
+	}
+	return strings.ToValidUTF8(value[:maxShown], "") + "…"
 }

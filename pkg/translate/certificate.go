@@ -1,7 +1,9 @@
 package translate
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,15 +87,59 @@ func readCertificate(name types.NamespacedName, secret *corev1.Secret) certifica
 			return problem("has no %s: create it with type %s", k, corev1.SecretTypeTLS)
 		}
 	}
-	// The error of X509KeyPair tells the kind of mistake and never key material.
-	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
-		return problem("holds no usable certificate and key (%s): fill it with a PEM certificate chain, leaf first, and its key", err)
+	if what := keyPairVerdicts.of(pairHash(certPEM, keyPEM), func() string { return checkKeyPair(certPEM, keyPEM) }); what != "" {
+		return problem("%s", what)
 	}
 	return certificateResult{cert: routing.Certificate{
 		Key:     "Secret/" + name.String(),
 		CertPEM: certPEM,
 		KeyPEM:  keyPEM,
 	}}
+}
+
+// Bounds of a Secret's data, in bytes: of the chain, of the key's file, and of the
+// key itself in DER, which has room for 8192 bits of RSA. A key's parsing takes
+// time that grows with the cube of its length: seconds, where nothing bounds it.
+const (
+	maxChainLength   = 256 << 10
+	maxKeyFileLength = 64 << 10
+	maxKeyLength     = 5 << 10
+)
+
+// keyPairVerdicts are the problems with certificates and their keys, by hash.
+var keyPairVerdicts = newVerdicts[[sha256.Size]byte, string](4096)
+
+func pairHash(certPEM, keyPEM []byte) (sum [sha256.Size]byte) {
+	cert, key := sha256.Sum256(certPEM), sha256.Sum256(keyPEM)
+	return sha256.Sum256(append(cert[:], key[:]...))
+}
+
+// checkKeyPair finds what keeps a certificate and its key from being used; "" is
+// nothing.
+func checkKeyPair(certPEM, keyPEM []byte) (problem string) {
+	switch {
+	case len(certPEM) > maxChainLength:
+		return fmt.Sprintf("holds a %s of %d bytes: use a chain of at most %d", corev1.TLSCertKey, len(certPEM), maxChainLength)
+	case len(keyPEM) > maxKeyFileLength || hasLargeBlock(keyPEM):
+		return fmt.Sprintf("holds a %s that is too large: use one private key, of RSA at most 8192 bits", corev1.TLSPrivateKeyKey)
+	}
+	// The error of X509KeyPair tells the kind of mistake and never key material.
+	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
+		return fmt.Sprintf("holds no usable certificate and key (%s): fill it with a PEM certificate chain, leaf first, and its key", err)
+	}
+	return ""
+}
+
+func hasLargeBlock(pemData []byte) bool {
+	for {
+		var block *pem.Block
+		if block, pemData = pem.Decode(pemData); block == nil {
+			return false
+		}
+		if len(block.Bytes) > maxKeyLength {
+			return true
+		}
+	}
 }
 
 // groupKind names a kind for people.

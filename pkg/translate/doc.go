@@ -6,9 +6,10 @@
 //
 // Translate is a pure function of its two arguments. It reads no clock (the time
 // of condition changes is Options.Now), calls no API, logs nothing, starts no
-// goroutine and keeps no state: the same input gives the same Result, byte for
-// byte, whatever the order of the objects in it. It only reads its input, so
-// one input may be translated by several goroutines at once.
+// goroutine and keeps no state but verdicts on texts, which follow from the text
+// alone (verdicts.go): the same input gives the same Result, byte for byte,
+// whatever the order of the objects in it. It only reads its input, so one input
+// may be translated by several goroutines at once.
 //
 // A user's mistake is never an error. It becomes a condition with the reason
 // that the Gateway API defines and a message that says what is wrong and how to

@@ -81,6 +81,12 @@ func (in *index) namespaceLabels(name string) labels.Set {
 	return set
 }
 
+// hasGateway reports whether there is such a Gateway, of whatever class.
+func (in *index) hasGateway(name types.NamespacedName) bool {
+	_, found := slices.BinarySearchFunc(in.gateways, name, func(g *gwapiv1.Gateway, n types.NamespacedName) int { return compareNames(nameOf(g), n) })
+	return found
+}
+
 // nameOf is an object's namespace and name.
 func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}

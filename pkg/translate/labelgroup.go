@@ -16,6 +16,10 @@ import (
 type labelGroup struct {
 	name    types.NamespacedName // the label
 	members []*modelState
+
+	resolved bool // whether usable and note are known
+	usable   []*modelState
+	note     string
 }
 
 // formGroups groups the Models by the labels that they claim.
@@ -35,9 +39,15 @@ func (t *translation) formGroups() {
 
 func (g *labelGroup) key() string { return "Group/" + g.name.String() }
 
-// usable are the members that requests can reach.
-func (g *labelGroup) usable() []*modelState {
-	return slices.DeleteFunc(slices.Clone(g.members), func(m *modelState) bool { return m.unresolved != nil })
+// resolve finds the members that requests can reach, and says which there are.
+// Thousands of references may lead to one group.
+func (g *labelGroup) resolve() {
+	if g.resolved {
+		return
+	}
+	g.resolved = true
+	g.usable = slices.DeleteFunc(slices.Clone(g.members), func(m *modelState) bool { return m.unresolved != nil })
+	g.note = fmt.Sprintf("%s is a service label, claimed by %s", g.name, describeMembers(g.members))
 }
 
 // backend is the group as the data plane gets it. Members that requests cannot
@@ -50,7 +60,8 @@ func (g *labelGroup) backend() routing.Backend {
 		Name:      g.name.Name,
 		Strategy:  routing.StrategyDefault,
 	}
-	for _, m := range g.usable() {
+	g.resolve()
+	for _, m := range g.usable {
 		b.Members = append(b.Members, m.backend.Key)
 	}
 	return b
@@ -60,11 +71,11 @@ func (g *labelGroup) backend() routing.Backend {
 // else a Model's name. note says which it was.
 func (t *translation) resolveModelRef(name types.NamespacedName, field string) (key, note string, found *finding) {
 	if g := t.groups[name]; g != nil {
-		note = fmt.Sprintf("%s is a service label, claimed by %s", name, describeMembers(g.members))
-		if len(g.usable()) > 0 {
-			return g.key(), note, nil
+		g.resolve()
+		if len(g.usable) > 0 {
+			return g.key(), g.note, nil
 		}
-		return "", note, &finding{
+		return "", g.note, &finding{
 			reason:  string(gwapiv1.RouteReasonBackendNotFound),
 			field:   field,
 			message: fmt.Sprintf("no Model that claims the service label %s can be reached; of Model %s: %s", name, g.members[0].name, g.members[0].unresolved.message),
@@ -88,10 +99,17 @@ func (t *translation) resolveModelRef(name types.NamespacedName, field string) (
 	return m.backend.Key, fmt.Sprintf("%s is a Model", name), nil
 }
 
+// maxDescribed bounds how many members of a group are named.
+const maxDescribed = 16
+
 func describeMembers(members []*modelState) string {
-	names := make([]string, len(members))
+	var names []string
 	for i, m := range members {
-		names[i] = m.name.Name
+		if i == maxDescribed {
+			names = append(names, fmt.Sprintf("and %d more", len(members)-maxDescribed))
+			break
+		}
+		names = append(names, m.name.Name)
 		if m.unresolved != nil {
 			names[i] += " (which cannot be reached)"
 		}

@@ -56,7 +56,7 @@ func (b *ruleBuilder) addMatch(list []routing.ValueMatch, kind, name, value, fie
 	switch routing.ValueType(kind) {
 	case routing.ValueExact:
 	case routing.ValueRegex:
-		if problem := checkRegex(value); problem != "" {
+		if problem := b.regex(value); problem != "" {
 			b.refuse(field+".value", "%s", problem)
 		}
 	default:
@@ -72,7 +72,7 @@ func (b *ruleBuilder) checkPath(m routing.Match, field string) {
 			b.refuse(field+".value", "%s", problem)
 		}
 	case routing.PathRegex:
-		if problem := checkRegex(m.Path); problem != "" {
+		if problem := b.regex(m.Path); problem != "" {
 			b.refuse(field+".value", "%s", problem)
 		}
 	default:

@@ -37,8 +37,11 @@ func (t *translation) attach(r *routeState) {
 		name := types.NamespacedName{Namespace: deref(ref.Namespace, r.name.Namespace), Name: string(ref.Name)}
 		g := t.gateways[name]
 		if g == nil {
-			if !slices.ContainsFunc(t.in.gateways, func(o *gwapiv1.Gateway) bool { return nameOf(o) == name }) {
-				t.warn(string(kindHTTPRoute), r.name, field, fmt.Sprintf("Gateway %s does not exist: create it or correct the reference", name))
+			if !t.in.hasGateway(name) {
+				t.warnings = append(t.warnings, Warning{
+					Kind: string(kindHTTPRoute), Namespace: r.name.Namespace, Name: r.name.Name, Field: field,
+					Message: fmt.Sprintf("Gateway %s does not exist: create it or correct the reference", name), Ownerless: true,
+				})
 			}
 			continue
 		}

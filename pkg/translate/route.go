@@ -20,6 +20,8 @@ type routeState struct {
 	invalid   []finding // values that cannot be used, with reasons of Accepted
 	// broken are the indexes of the rules with invalid values, in order.
 	broken []int
+	// instructions are those of the regular expressions so far.
+	instructions int
 
 	parents []*parentState
 }

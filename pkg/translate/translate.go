@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -74,9 +75,16 @@ func (t *translation) warn(kind string, name types.NamespacedName, field, messag
 	})
 }
 
+// maxWarnings bounds how many mistakes of one kind in one object are told.
+const maxWarnings = 100
+
 // warnAll records findings as mistakes in an object.
 func (t *translation) warnAll(kind string, name types.NamespacedName, found []finding) {
-	for _, f := range found {
+	for i, f := range found {
+		if i == maxWarnings {
+			t.warn(kind, name, "", fmt.Sprintf("%d more mistakes of that kind: mend the ones before first", len(found)-maxWarnings))
+			return
+		}
 		t.warn(kind, name, f.field, f.message)
 	}
 }
