@@ -21,6 +21,10 @@ import (
 // of its GatewayClass.
 const claimTimeout = time.Minute
 
+// deleteTimeout bounds how long a namespace may take to go: until the gateway pods in
+// it have drained, on a busy machine. The suite sets implementations no bound.
+const deleteTimeout = 3 * time.Minute
+
 var onCluster = flag.Bool("on-cluster", false, "run the suite against the cluster of KUBECONFIG; `make conformance` sets it up")
 
 // implementation is what reports say of us; -version tells the build.
@@ -69,6 +73,7 @@ func complete(opts *suite.ConfigurableOptions) {
 	if len(opts.ConformanceProfiles) == 0 {
 		opts.ConformanceProfiles = []suite.ConformanceProfileName{suite.GatewayHTTPConformanceProfileName}
 	}
+	opts.TimeoutConfig.DeleteTimeout = max(opts.TimeoutConfig.DeleteTimeout, deleteTimeout)
 	is := &opts.Implementation
 	for _, field := range []struct {
 		is *string
