@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,13 +50,7 @@ func (n notice) subject() subject { return subject{n.about.GetUID(), n.reason} }
 // pods refused, and what cannot be provisioned. One of a reason for each object.
 func notices(res translate.Resources, result translate.Result, outcomes map[types.NamespacedName]provision.Outcome) []notice {
 	c := newCollector(res, result)
-	for _, w := range result.Warnings {
-		text := w.Message
-		if w.Field != "" {
-			text = w.Field + ": " + text
-		}
-		c.add(w.Kind, types.NamespacedName{Namespace: w.Namespace, Name: w.Name}, reasonInvalid, text)
-	}
+	c.tell(result.Warnings, res.HTTPRoutes)
 	for _, left := range result.LeftOut {
 		c.add("Gateway", left.Gateway, reasonRefused, fmt.Sprintf("%s is left out until it changes, because the gateway pods refused it: %s", left.Key, left.Reason))
 	}
@@ -87,26 +82,28 @@ func newCollector(res translate.Resources, result translate.Result) *collector {
 	mine(c, "Gateway", res.Gateways, result.Gateways)
 	mine(c, "HTTPRoute", res.HTTPRoutes, result.HTTPRoutes)
 	mine(c, v1alpha2.KindModel, res.Models, result.Models)
-	c.ownerless(res.HTTPRoutes, result.Warnings)
 	return c
 }
 
-// ownerless adds the routes that no controller says anything about in a status,
-// because they name no Gateway that exists.
-func (c *collector) ownerless(routes []*gwapiv1.HTTPRoute, warnings []translate.Warning) {
-	named := map[types.NamespacedName]bool{}
+// tell adds what is wrong with objects of ours, and with routes that are nobody's.
+func (c *collector) tell(warnings []translate.Warning, routes []*gwapiv1.HTTPRoute) {
+	nobodys := map[types.NamespacedName]*gwapiv1.HTTPRoute{}
+	if slices.ContainsFunc(warnings, func(w translate.Warning) bool { return w.Ownerless }) {
+		for _, r := range routes {
+			nobodys[client.ObjectKeyFromObject(r)] = r
+		}
+	}
 	for _, w := range warnings {
-		if w.Ownerless {
-			named[types.NamespacedName{Namespace: w.Namespace, Name: w.Name}] = true
+		text := w.Message
+		if w.Field != "" {
+			text = w.Field + ": " + text
 		}
-	}
-	if len(named) == 0 {
-		return
-	}
-	for _, r := range routes {
-		if name := client.ObjectKeyFromObject(r); named[name] {
-			c.objects[objectName{"HTTPRoute", name}] = r
+		name := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
+		if r := nobodys[name]; r != nil && w.Ownerless {
+			c.note(r, w.Kind, reasonInvalid, text)
+			continue
 		}
+		c.add(w.Kind, name, reasonInvalid, text)
 	}
 }
 
@@ -124,10 +121,12 @@ func mine[T client.Object, S any](c *collector, kind string, objects []T, status
 }
 
 func (c *collector) add(kind string, name types.NamespacedName, reason, text string) {
-	about := c.objects[objectName{kind, name}]
-	if about == nil {
-		return
+	if about := c.objects[objectName{kind, name}]; about != nil {
+		c.note(about, kind, reason, text)
 	}
+}
+
+func (c *collector) note(about client.Object, kind, reason, text string) {
 	s := subject{about.GetUID(), reason}
 	i, known := c.index[s]
 	if !known {

@@ -90,7 +90,9 @@ func TestAnnouncer(t *testing.T) {
 func TestNotices(t *testing.T) {
 	res := decode(t, classManifest, gatewayManifest, routeManifest, strings.ReplaceAll(strings.ReplaceAll(gatewayManifest, "name: gw", "name: other"), "flexinfer", "foreign"),
 		strings.ReplaceAll(routeManifest, "name: r1", "name: r2")+`
-  - backendRefs: [{name: nothing, port: 80}]`)
+  - backendRefs: [{name: nothing, port: 80}]`,
+		strings.NewReplacer("name: r1", "name: r3", "name: gw", "name: gv").Replace(routeManifest),
+		strings.NewReplacer("name: r1", "name: r4", "name: gw", "name: other").Replace(routeManifest))
 	result := translate.Translate(res, translate.Options{})
 	var got []string
 	for _, n := range notices(res, result, nil) {
@@ -100,6 +102,7 @@ func TestNotices(t *testing.T) {
 		"HTTPRoute r1 Invalid: spec.rules[0].backendRefs[0]: ns/m is neither a service label that a Model claims nor a Model: create the Model or correct the name",
 		"HTTPRoute r2 Invalid: spec.rules[0].backendRefs[0]: ns/m is neither a service label that a Model claims nor a Model: create the Model or correct the name; " +
 			"spec.rules[1].backendRefs[0]: Service ns/nothing does not exist: create it or correct the name",
+		"HTTPRoute r3 Invalid: spec.parentRefs[0]: Gateway ns/gv does not exist: create it or correct the reference",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("notices:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -60,6 +60,9 @@ type Warning struct {
 	Field string
 	// Message says what is wrong and how to mend it.
 	Message string
+	// Ownerless: the mistake leaves the object without a controller whose status
+	// on it could say so.
+	Ownerless bool
 }
 
 // String is one line for people: "HTTPRoute default/chat: spec.rules[0]: …".
