@@ -87,19 +87,22 @@ func TestColdStartOutlivesRestarts(t *testing.T) {
 	q := g.queue("sleeper", 10)
 	w.eventuallyReplicas("sleeper", 1)
 	w.eventuallyWaiting("inference", "sleeper", 10)
-	for what, restart := range map[string]func(){
-		"gateway pods restarted": func() { w.restart(w.namespace, w.gatewayDeployment("inference")) },
-		"gateway pods killed": func() {
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"gateway pods restarted", func() { w.restart(w.namespace, w.gatewayDeployment("inference")) }},
+		{"gateway pods killed", func() {
 			kubectl(t, "-n", w.namespace, "delete", "pods", "--grace-period=0", "--force", "-l", "gateway.networking.k8s.io/gateway-name=inference")
-		},
-		"controller restarted": func() { w.restart(systemNamespace, controllerName) },
+		}},
+		{"controller restarted", func() { w.restart(systemNamespace, controllerName) }},
 	} {
-		restart()
+		step.do()
 		// Only demand that is still there brings the replicas back.
 		kubectl(t, "-n", w.namespace, "scale", "deployment/sleeper", "--replicas=0")
 		taken := time.Now()
 		w.eventuallyReplicas("sleeper", 1)
-		t.Logf("%s: woken again %v after the replicas were taken away", what, time.Since(taken).Round(time.Millisecond))
+		t.Logf("%s: woken again %v after the replicas were taken away", step.what, time.Since(taken).Round(time.Millisecond))
 		w.eventuallyWaiting("inference", "sleeper", 10)
 	}
 	if n := q.answered(); n != 0 {
