@@ -15,9 +15,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -144,11 +147,27 @@ func (c *Controller) makeCaches(scheme *runtime.Scheme, clients *kubernetes.Clie
 		return err
 	}
 	c.source = watch.New(watch.Options{
-		Cache: c.cache, Discovery: clients.Discovery(), Logger: c.o.Logger,
+		Cache: c.cache, Discovery: clients.Discovery(), MayWatch: mayWatch(clients), Logger: c.o.Logger,
 		Also:    []types.NamespacedName{{Namespace: c.o.Namespace, Name: c.o.Service}},
 		Changed: func() { c.loop.Changed() }, StatusChanged: func() { c.loop.StatusChanged() },
 	})
 	return nil
+}
+
+// mayWatch asks the API server whether this controller may watch a resource.
+func mayWatch(clients *kubernetes.Clientset) func(context.Context, schema.GroupResource) (bool, error) {
+	return func(ctx context.Context, r schema.GroupResource) (bool, error) {
+		for _, verb := range []string{"list", "watch"} {
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: r.Group, Resource: r.Resource, Verb: verb},
+			}}
+			answer, err := clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil || !answer.Status.Allowed {
+				return false, err
+			}
+		}
+		return true, nil
+	}
 }
 
 func (c *Controller) makeTrust(direct client.Client) (err error) {

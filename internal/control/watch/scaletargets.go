@@ -16,6 +16,9 @@ import (
 // unknownRetry is how long a workload kind that cannot be watched is left alone.
 const unknownRetry = time.Minute
 
+// maxUnknown bounds how many such kinds are remembered: users name them.
+const maxUnknown = 1024
+
 // replicasOf reads a workload's name and the replicas that it asks for: 1 where
 // it does not say, as the API server fills in. ok is false for other objects.
 func replicasOf(object any) (name target, replicas int32, ok bool) {
@@ -63,21 +66,53 @@ func (s *Source) scaleTargets(ctx context.Context, in *interest) []translate.Sca
 	return out
 }
 
-// watchWorkload starts to watch a kind that a Model has named. It does not wait:
-// the first objects announce themselves. A kind that is not known is tried again
-// after a while.
+// watchWorkload has somebody else find out whether a kind that a Model has named can
+// be watched, one kind at a time, since users may name any number of them. Where it
+// can, the first objects announce themselves.
 func (s *Source) watchWorkload(ctx context.Context, gvk schema.GroupVersionKind) {
-	if gvk.Kind == "" || strings.Contains(gvk.Group, "/") || time.Since(s.unknown[gvk]) < unknownRetry {
+	if gvk.Kind == "" || strings.Contains(gvk.Group, "/") {
 		return
 	}
-	if !s.workloads(gvk) {
-		s.unknown[gvk] = time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.unknown[gvk]) < unknownRetry {
+		return
+	}
+	if s.asking {
+		s.more = true
+		return
+	}
+	if len(s.unknown) > maxUnknown {
+		clear(s.unknown)
+	}
+	s.asking, s.unknown[gvk] = true, time.Now()
+	go func() {
+		s.ask(ctx, gvk)
+		s.mu.Lock()
+		more := s.more
+		s.asking, s.more = false, false
+		s.mu.Unlock()
+		if more {
+			s.opts.StatusChanged()
+		}
+	}()
+}
+
+// ask watches a kind if it has a scale and may be watched.
+func (s *Source) ask(ctx context.Context, gvk schema.GroupVersionKind) {
+	resource, ok := s.scaled(gvk)
+	if !ok {
+		return
+	}
+	// What is forbidden would be tried for ever, with a message each time.
+	if may, err := s.opts.MayWatch(ctx, schema.GroupResource{Group: gvk.Group, Resource: resource}); err != nil || !may {
+		s.opts.Logger.Warn("a Model's scaleTargetRef names a kind that the controller may not watch: give it a ClusterRole with the label flexinfer.ai/aggregate-to-controller, or correct the Model",
+			"kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String(), "error", err)
 		return
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(gvk)
 	if err := s.register(ctx, gvk, object, cache.BlockUntilSynced(false)); err != nil {
-		s.unknown[gvk] = time.Now()
 		s.opts.Logger.Warn("cannot watch the kind that a Model's scaleTargetRef names", "kind", gvk.String(), "error", err)
 	}
 }

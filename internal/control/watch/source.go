@@ -38,6 +38,8 @@ type Discovery interface {
 type Options struct {
 	Cache     cache.Cache // made with CacheOptions
 	Discovery Discovery
+	// MayWatch says whether the controller may watch a resource in all namespaces.
+	MayWatch func(ctx context.Context, r schema.GroupResource) (bool, error)
 	// Also are Services whose EndpointSlices matter though nothing refers to them.
 	Also []types.NamespacedName
 	// Changed is called after a change that calls for a translation. It must not
@@ -55,11 +57,11 @@ type Source struct {
 	interest atomic.Pointer[interest]
 	missing  atomic.Pointer[string]
 
-	mu     sync.Mutex
-	stores map[schema.GroupVersionKind]toolscache.Store
-
-	// Used by the goroutine of Resources alone.
+	mu      sync.Mutex
+	stores  map[schema.GroupVersionKind]toolscache.Store
 	unknown map[schema.GroupVersionKind]time.Time // workload kinds, last asked for
+	asking  bool                                  // for a workload kind
+	more    bool                                  // others wait to be asked for
 }
 
 // New makes a Source; Start brings it to life.
@@ -160,10 +162,24 @@ func (s *Source) kindsOf(gv schema.GroupVersion) ([]string, error) {
 	return names, nil
 }
 
-// workloads reports whether the API server knows a kind with a scale.
-func (s *Source) workloads(gvk schema.GroupVersionKind) bool {
-	names, err := s.kindsOf(gvk.GroupVersion())
-	return err == nil && slices.Contains(names, gvk.Kind)
+// scaled names the resource of a kind if the API server knows it with a scale.
+func (s *Source) scaled(gvk schema.GroupVersionKind) (resource string, ok bool) {
+	list, err := s.opts.Discovery.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
+	if err != nil {
+		return "", false
+	}
+	scales := map[string]bool{}
+	for _, r := range list.APIResources {
+		if of, ok := strings.CutSuffix(r.Name, "/scale"); ok {
+			scales[of] = true
+		}
+	}
+	for _, r := range list.APIResources {
+		if r.Kind == gvk.Kind && r.Namespaced && scales[r.Name] {
+			return r.Name, true
+		}
+	}
+	return "", false
 }
 
 // register watches a kind.
