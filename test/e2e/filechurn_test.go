@@ -63,7 +63,10 @@ func TestFilesChangeUnderLoad(t *testing.T) {
 	before := c.resources()
 	l := c.load
 	l.begin()
-	kinds := []string{"version", "routes", "endpoints", "weights", "certificates", "listeners", "equal"}
+	kinds := []string{
+		"version", "routes", "endpoints", "weights", "certificates", "listeners", "equal",
+		"weights", "endpoints", "routes", "listeners", "endpoints", "certificates",
+	}
 	for i := range fileChanges {
 		c.change(kinds[i%len(kinds)])
 		if t.Failed() {

@@ -207,14 +207,13 @@ var slowClients = []struct {
 	{name: "body that stops", first: hostile.PostHead + "Content-Length: 1000\r\n\r\n{", status: 408, says: "request_timeout"},
 	{name: "body that stops, read whole", first: "POST /p HTTP/1.1\r\nHost: whole\r\nContent-Length: 1000\r\n\r\n{", status: 408, says: "request_timeout"},
 	{name: "chunks that stop", first: hostile.PostHead + "Transfer-Encoding: chunked\r\n\r\n5\r\nab", status: 408, says: "request_timeout"},
-	{name: "chunk extension that does not end", first: hostile.PostHead + "Transfer-Encoding: chunked\r\n\r\n5;", trickle: strings.Repeat("x", 500), status: 400, says: "invalid", soon: true},
+	{name: "chunk extension that does not end", first: hostile.PostHead + "Transfer-Encoding: chunked\r\n\r\n5;" + strings.Repeat("x", 10_000), trickle: "x", status: 400, says: "invalid", soon: true},
 	{name: "body that is not sent after 100 Continue", first: hostile.PostHead + "Expect: 100-continue\r\nContent-Length: 10\r\n\r\n", status: 408, says: "request_timeout", continues: true},
 }
 
 // TestSlowClients: clients that hold a connection without getting on are told why
-// and cut off in time, fifty of each kind at once, and harm nobody else.
-func TestSlowClients(t *testing.T) {
-	t.Parallel()
+// and cut off in time, ten of each kind at once, and harm nobody else.
+func TestSlowClients(t *testing.T) { // beside other tests their own slowness would count
 	e := startRawEngine(t, okAnswer)
 	at := replica{e.address, true}
 	secure := freePort(t)
@@ -222,12 +221,12 @@ func TestSlowClients(t *testing.T) {
 	g := serve(t, map[string]string{"all.yaml": strings.Replace(yaml, "port: 0,", "port: %PORT%,", 1) + secretYAML(t) +
 		modelYAML("m", nil) + serviceYAML(t, "m", at) + anyRouteYAML +
 		modelYAML("whole", strategy("prefix")) + serviceYAML(t, "whole", at) + modelRouteYAML("whole", "whole", "whole")},
-		"--header-timeout", "1s", "--body-timeout", "1s", "--handshake-timeout", "1s", "--log-level", "info")
+		"--header-timeout", "2s", "--body-timeout", "2s", "--handshake-timeout", "2s", "--log-level", "info")
 	over := make(chan struct{})
 	var others, slow sync.WaitGroup
 	others.Go(func() { behave(t, g, over) })
 	for i := range slowClients {
-		for range 50 {
+		for range 10 {
 			slow.Go(func() { holdOn(t, g, secure, i) })
 		}
 	}
@@ -237,8 +236,8 @@ func TestSlowClients(t *testing.T) {
 	eventually(t, "their connections are gone", func() bool {
 		return total(g.scrape(), "flexinfer_proxy_client_connections") <= 2 && total(g.scrape(), "flexinfer_proxy_active_connections") == 0
 	})
-	if failed := total(g.scrape(), "flexinfer_proxy_client_tls_failures_total"); failed != 150 {
-		t.Errorf("%v TLS handshakes failed, want 150", failed)
+	if failed := total(g.scrape(), "flexinfer_proxy_client_tls_failures_total"); failed != 30 {
+		t.Errorf("%v TLS handshakes failed, want 30", failed)
 	}
 }
 
@@ -269,19 +268,19 @@ func holdOn(t *testing.T, g *gateway, secure, number int) {
 	if s.tls {
 		address = fmt.Sprintf("127.0.0.1:%d", secure)
 	}
+	begun := time.Now()
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Errorf("%s: %v", s.name, err)
 		return
 	}
 	defer c.Close()
-	begun := time.Now()
 	_ = c.SetReadDeadline(begun.Add(patience)) // a connection that takes none fails below
 	go trickle(c, s.first, s.trickle)
 	all, err := io.ReadAll(c)
 	took := time.Since(begun)
 	text := string(all)
-	if took > patience/2 || took < 500*time.Millisecond && !s.soon {
+	if took > patience/2 || took < time.Second && !s.soon {
 		t.Errorf("%s: cut off after %v", s.name, took)
 	}
 	if s.continues {
@@ -306,10 +305,6 @@ func trickle(c net.Conn, first, piece string) {
 	_, err := io.WriteString(c, first)
 	for i := 0; err == nil && piece != ""; i++ {
 		time.Sleep(20 * time.Millisecond)
-		if len(piece) > 100 {
-			_, err = io.WriteString(c, piece)
-			continue
-		}
 		_, err = c.Write([]byte{piece[i%len(piece)]})
 	}
 }
