@@ -138,12 +138,12 @@ func TestWhyNoModel(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", name, resp.StatusCode, text, status, code)
 		}
 	}
-	const any = "application/octet-stream"
-	f("unknown model", `{"model":"c"}`, any, 404, "model_not_found", "does not exist")
-	f("no model", `{"messages":[]}`, any, 404, "model_not_found", "names no model")
-	f("model of another kind", `{"model":5}`, any, 404, "model_not_found", "names no model")
-	f("cut off behind the model", `{"model":"a","messages":[`, any, 400, "invalid_request", "no complete JSON object")
-	f("cut off in front of it", ` {"messages":[`, any, 400, "invalid_request", "no complete JSON object")
+	const untyped = "application/octet-stream"
+	f("unknown model", `{"model":"c"}`, untyped, 404, "model_not_found", "does not exist")
+	f("no model", `{"messages":[]}`, untyped, 404, "model_not_found", "names no model")
+	f("model of another kind", `{"model":5}`, untyped, 404, "model_not_found", "names no model")
+	f("cut off behind the model", `{"model":"a","messages":[`, untyped, 400, "invalid_request", "no complete JSON object")
+	f("cut off in front of it", ` {"messages":[`, untyped, 400, "invalid_request", "no complete JSON object")
 	f("an array", `["a"]`, "application/json; charset=utf-8", 400, "invalid_request", "no complete JSON object")
 	f("no JSON at all", `hello`, "application/JSON", 400, "invalid_request", "no complete JSON object")
 	f("a text", `hello`, "text/plain", 404, "", "no route matches")
