@@ -62,10 +62,10 @@ func (a *admin) config(w http.ResponseWriter, _ *http.Request) {
 	}
 	shown := shownConfig{
 		Version: live.Version(), Generation: live.Generation(),
-		Applied: time.Unix(0, a.server.metrics.appliedAt.Load()).UTC(),
+		Applied: wallTime(a.server.metrics.appliedAt.Load()).UTC(),
 		Config:  redactConfig(cfg),
 	}
-	now := time.Now().UnixNano()
+	now := unixNow()
 	for _, b := range live.Backends() {
 		shown.Backends = append(shown.Backends, showBackend(b, now))
 	}

@@ -1,8 +1,6 @@
 package fastproxy
 
 import (
-	"time"
-
 	"github.com/valyala/fasthttp"
 
 	"flexinfer.ai/gateway/pkg/routing"
@@ -52,7 +50,7 @@ func (x *exchange) finish() {
 	}
 	x.finished = true
 	x.leg.close(x.streamed == nil)
-	now := time.Now().UnixNano()
+	now := unixNow()
 	x.lease.Release(now, routing.ResultNeutral)
 	x.whole.release(&x.server.bodies)
 	x.leg.forget()

@@ -34,7 +34,7 @@ func (s *Server) awaitReplica(wanted, cold *routing.CompiledBackend, slot *clien
 		return &failQueueFull
 	}
 	now := time.Now()
-	cold.State.NoteWork(now.UnixNano())
+	cold.State.NoteWork(unixNow())
 	a.model.queueWait.Observe(now.Sub(begun).Seconds())
 	switch result {
 	case waitTimedOut:

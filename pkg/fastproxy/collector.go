@@ -2,7 +2,6 @@ package fastproxy
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -93,7 +92,7 @@ func (m *metrics) collectProcess(e emitter) {
 func (m *metrics) collectSnapshot(e emitter, live *routing.Snapshot) {
 	e.gauge(descSnapshotInfo, 1, live.Version())
 	e.gauge(descSnapshotGeneration, float64(live.Generation()))
-	e.gauge(descSnapshotAge, seconds(time.Now().UnixNano()-m.appliedAt.Load()))
+	e.gauge(descSnapshotAge, seconds(unixNow()-m.appliedAt.Load()))
 	open, idle := 0, 0
 	seen := map[*routing.Target]bool{}
 	for _, b := range live.Backends() {
@@ -176,7 +175,7 @@ func (s *stateSums) add(b *routing.CompiledBackend, now int64) {
 
 // collectStates sends what the live backends themselves count.
 func (m *metrics) collectStates(e emitter, live *routing.Snapshot) {
-	now := time.Now().UnixNano()
+	now := unixNow()
 	sums := map[string]*stateSums{}
 	hits := map[[3]string]uint64{}
 	passedOver := map[[2]string]float64{}

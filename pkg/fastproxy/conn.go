@@ -24,7 +24,7 @@ const (
 type clientConn struct {
 	front    *front
 	acceptor *acceptor
-	since    time.Time
+	since    int64 // Unix nanoseconds
 	raw      *socket
 	// conn is raw, or the TLS connection on it.
 	conn   net.Conn
@@ -89,8 +89,9 @@ func (f *front) admit(a *acceptor, tcp *net.TCPConn) *clientConn {
 		return nil
 	}
 	raw := newSocket(tcp)
-	c := &clientConn{front: f, acceptor: a, since: time.Now(), raw: raw, conn: raw}
+	c := &clientConn{front: f, acceptor: a, since: unixNow(), raw: raw, conn: raw}
 	c.remote = []byte(raw.RemoteAddr().String())
+	c.slot.conn = c
 	c.watched = f.watch.add(tcp, &c.slot)
 	f.conns.add(c)
 	return c

@@ -66,7 +66,7 @@ func (s *Server) Demand() []Demand {
 func demandFor(b *routing.BackendState, now time.Time) Demand {
 	d := Demand{Model: b.Namespace + "/" + b.Name, Running: int(b.Working())}
 	if last := b.LastWork(); last != 0 {
-		d.LastActive = time.Unix(0, last)
+		d.LastActive = wallTime(last)
 	}
 	if d.Running > 0 || d.LastActive.After(now) {
 		d.LastActive = now

@@ -24,7 +24,7 @@ var dialer = net.Dialer{
 func (l *leg) connect(timeout int64) error {
 	p := l.pool
 	bounded := earlier(l.deadline, after(monotonic(), timeout))
-	ctx, cancel := context.WithDeadline(context.Background(), started.Add(time.Duration(bounded)))
+	ctx, cancel := context.WithDeadline(context.Background(), atMonotonic(bounded))
 	defer cancel()
 	u := &upstreamConn{pool: p, cancel: cancel, armed: never}
 	if !l.slot.publish(u) {

@@ -4,8 +4,8 @@
 // One exchange, top to bottom, a file per station:
 //
 //	acceptor.go, tls.go, sniff.go  a connection: limits, TLS by SNI, HTTP/1.1 or HTTP/2
+//	h1.go, h2.go                   the two front ends' request loops; they fill a neutral request
 //	gate.go, target.go             the strict gate: what may be ambiguous to an engine is refused
-//	h1.go, h2.go                   the two front ends fill a neutral request
 //	serve.go                       listener, model, match, local answers, filters
 //	body.go                        whole where something needs it, else streamed
 //	forward.go, retry.go           endpoint, try, and when another try may follow

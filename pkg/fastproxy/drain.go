@@ -77,9 +77,7 @@ func (f *front) await(ctx context.Context) (cut int) {
 				if c.state.Load() != int32(connEnding) {
 					cut++
 				}
-				c.slot.fire()
-				_ = c.raw.SetLinger(0)
-				_ = c.raw.Close()
+				c.cut()
 			})
 			f.awaitCut()
 			return cut
@@ -95,6 +93,14 @@ func (f *front) awaitCut() {
 		}
 		time.Sleep(drainTick)
 	}
+}
+
+// cut ends a connection with its exchange. It does not wait for that, which
+// Close would.
+func (c *clientConn) cut() {
+	c.slot.fire()
+	_ = c.raw.SetLinger(0)
+	go func() { _ = c.raw.Close() }()
 }
 
 // end claims a connection that waits for a request and wakes its goroutine,
@@ -122,8 +128,7 @@ func (f *front) endIdle(a *acceptor) {
 	}
 	f.conns.each(func(c *clientConn) {
 		if c.acceptor == a {
-			c.slot.fire()
-			_ = c.raw.Close()
+			c.cut()
 		}
 	})
 }

@@ -221,7 +221,7 @@ func (p *upload) run() {
 		}
 		p.doneAt.Store(monotonic())
 		if until := p.firstByteUntil(); until != 0 {
-			p.conn.tcp.SetReadDeadline(started.Add(time.Duration(until)))
+			p.conn.tcp.SetReadDeadline(atMonotonic(until))
 		}
 		p.finished <- struct{}{}
 	}()

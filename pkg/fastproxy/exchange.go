@@ -77,6 +77,9 @@ type clientSlot struct {
 	gone     atomic.Bool
 	inflight atomic.Pointer[upstreamConn]
 	waiting  atomic.Pointer[waiter]
+	// conn is the connection that ends with its client's leaving where it has no
+	// exchange in flight; nil for a stream of HTTP/2.
+	conn *clientConn
 }
 
 // fire announces that the client has left. Any goroutine; idempotent.
@@ -87,6 +90,9 @@ func (s *clientSlot) fire() {
 	}
 	if w := s.waiting.Swap(nil); w != nil {
 		w.wake()
+	}
+	if s.conn != nil {
+		s.conn.end()
 	}
 }
 

@@ -3,7 +3,6 @@ package fastproxy
 import (
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"flexinfer.ai/gateway/pkg/routing"
 )
@@ -37,7 +36,7 @@ func (x *exchange) decide() bool {
 	in := &x.input
 	in.Headers, in.Facts, in.Options = &x.fields, &x.whole.facts, x.server.routing
 	for {
-		in.Now, in.Rand, in.Exclude = time.Now().UnixNano(), rand.Uint64(), x.tried
+		in.Now, in.Rand, in.Exclude = unixNow(), rand.Uint64(), x.tried
 		x.backend.Decide(in, &x.lease, &x.decision)
 		x.server.decided(&x.decision, x.begun == x.started && x.tries == tries{})
 		switch x.decision.Outcome {
@@ -66,7 +65,7 @@ func (x *exchange) awaitReplica() bool {
 	if f := x.server.awaitReplica(x.backend, b, x.slot); f != nil {
 		return x.refuse(f)
 	}
-	x.begun = time.Now().UnixNano()
+	x.begun = unixNow()
 	x.snapshot = x.server.snapshot()
 	if x.backend = x.snapshot.Backend(x.backend.Key); x.backend == nil {
 		return x.refuse(&failNoBackend)
@@ -111,7 +110,7 @@ func (x *exchange) times() legTimes {
 	set := &x.server.options.Timeouts
 	t := legTimes{Connect: set.Connect, FirstByte: set.FirstByte, Idle: set.Idle}
 	if d := x.rule.BackendTimeout; d > 0 {
-		t.Deadline = time.Now().UnixNano() + int64(d)
+		t.Deadline = unixNow() + int64(d)
 	}
 	if end := x.requestDeadline(); end != 0 && (t.Deadline == 0 || end < t.Deadline) {
 		t.Deadline = end
@@ -142,7 +141,7 @@ func (x *exchange) tryAgain(err error) bool {
 	if reason == retryConnect {
 		x.tries.connects++
 	} else {
-		if !x.server.retries.allow(time.Now().UnixNano()) {
+		if !x.server.retries.allow(unixNow()) {
 			return false
 		}
 		if pause := x.rule.Retry.Backoff << min(x.tries.asked, 6); pause > 0 && !x.pause(pause) {
@@ -211,13 +210,13 @@ func (x *exchange) untried(wanted, b *routing.CompiledBackend) bool {
 func (x *exchange) abandon(err error) {
 	x.keepBody()
 	x.leg.close(false)
-	x.lease.Release(time.Now().UnixNano(), resultOf(err, x.resp.header.StatusCode()))
+	x.lease.Release(unixNow(), resultOf(err, x.resp.header.StatusCode()))
 	x.resp.header.Reset()
 }
 
 // conclude ends the last try: with the engine's answer, or with the gateway's.
 func (x *exchange) conclude(err error) {
-	now := time.Now().UnixNano()
+	now := unixNow()
 	if err == nil {
 		x.lease.Report(now, routing.ResultOfStatus(x.resp.header.StatusCode()))
 		x.answer(now)

@@ -10,9 +10,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"flexinfer.ai/gateway/pkg/routing"
 )
@@ -28,11 +25,10 @@ type front struct {
 	portOffset int
 	core       frontCore
 
-	small, large *fasthttp.Server // header blocks up to smallHead, and above
-	tls          *tlsFront
-	watch        *watcher
-	conns        registry
-	counters     frontCounters
+	tls      *tlsFront
+	watch    *watcher
+	conns    registry
+	counters frontCounters
 
 	mu        sync.Mutex // guards acceptors and apply against drain
 	acceptors map[uint16]*acceptor
@@ -112,8 +108,6 @@ func newFrontOf(core frontCore, o Options) *front {
 		bindHost: o.BindAddress, portOffset: o.PortOffset, core: core,
 		acceptors: map[uint16]*acceptor{},
 	}
-	f.small = newCodec(f, smallHead)
-	f.large = newCodec(f, max(o.Limits.HeaderBytes, smallHead))
 	f.tls = newTLSFront(f)
 	f.watch = newWatcher(f.logger)
 	return f
@@ -182,7 +176,7 @@ func (f *front) addr(port uint16) net.Addr {
 // that it serves.
 func (f *front) ending(c *clientConn) bool {
 	return f.draining.Load() || c.acceptor.retired.Load() ||
-		f.limits.ConnectionAge > 0 && time.Since(c.since) > f.limits.ConnectionAge
+		f.limits.ConnectionAge > 0 && unixNow()-c.since > int64(f.limits.ConnectionAge)
 }
 
 // shutdownHTTP2 sends GOAWAY on the HTTP/2 connections of s, waits for their

@@ -1,100 +1,117 @@
 package fastproxy
 
 import (
-	"io"
-	"log"
-	"math"
+	"net"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// smallHead is up to which size header blocks go through the loop with small
-// buffers, which most connections never leave.
-const smallHead = 6 << 10
-
-// newCodec returns the fasthttp server whose loop serves connections with header
-// blocks up to headBytes. It parses blocks and calls the handler, no more: no
-// time-outs, no bodies, no answers of its own but to blocks that the gate let
-// through and it does not.
-func newCodec(f *front, headBytes int) *fasthttp.Server {
-	return &fasthttp.Server{
-		Handler:                       serveH1,
-		ErrorHandler:                  h1CodecError,
-		ReadBufferSize:                headBytes,
-		WriteBufferSize:               512, // only for answers that nobody sees
-		Concurrency:                   math.MaxInt32,
-		NoDefaultServerHeader:         true,
-		NoDefaultDate:                 true,
-		NoDefaultContentType:          true,
-		DisablePreParseMultipartForm:  true,
-		DisableHeaderNamesNormalizing: false,
-		LazyRequestTime:               true,
-		SecureErrorLogMessage:         true,
-		Logger:                        log.New(io.Discard, "", 0),
+// serve runs the connection until it ends. Requests that arrive whole are
+// served where they arrive, by received; one whose body is still on its way, or
+// that asks for another protocol, is served here, where it may be waited for.
+func (c *h1conn) serve() {
+	for c.next == stepOn {
+		switch err := c.await(); {
+		case c.begun:
+			c.serveRequest()
+		case err != nil && c.next == stepOn:
+			c.waitedInVain(err)
+		}
+	}
+	if c.next == stepLinger {
+		c.linger()
 	}
 }
 
-// serve runs the connection until it ends.
-func (c *h1conn) serve() {
-	for {
-		c.next = stepClose
-		codec := c.front.small
-		if c.large {
-			codec = c.front.large
-		}
-		_ = codec.ServeConn(c) // its errors are answers already sent
-		switch c.next {
-		case stepResize:
-			c.large = !c.large
-			continue
-		case stepLinger:
-			c.linger()
-		}
-		return
+// await gives all that arrives to received until that has enough.
+func (c *h1conn) await() error {
+	if c.received(0) {
+		return nil
 	}
+	if c.conn == net.Conn(c.raw) && c.watched != 0 {
+		return c.raw.attend(c)
+	}
+	return attend(c.conn, c)
+}
+
+// received takes the n bytes that were read into room and serves the requests
+// that are whole (attendant); true: serve has to go on.
+func (c *h1conn) received(n int) bool {
+	c.w += n
+	if n > 0 {
+		c.wake()
+	}
+	for c.next == stepOn && c.nextRequest() {
+		if !c.body.arrived() || c.gate.upgrade != nil {
+			c.begun = true
+			return true
+		}
+		c.serveRequest()
+	}
+	if c.next != stepOn {
+		return true
+	}
+	c.rest()
+	return false
+}
+
+// nextRequest takes the next request's head from what was received: finds its
+// end, has the gate examine it and fasthttp read it. false: it is not there yet,
+// or it was refused, which ends the connection.
+func (c *h1conn) nextRequest() bool {
+	head, r := c.findHead()
+	if head == nil && r == nil {
+		return false
+	}
+	c.built = c.built[:0]
+	if r == nil {
+		r = c.gate.examine(head, &c.built)
+	}
+	if r == nil {
+		c.codec, r = readCodec(&c.gate, head)
+	}
+	if r != nil {
+		c.refuse(r)
+		return false
+	}
+	c.keep()
+	c.r += len(head)
+	c.scan = headScan{}
+	c.headBegan = 0
+	c.body.begin(&c.gate)
+	c.served++
+	return true
 }
 
 // refuse answers a message that the gate does not let through.
 func (c *h1conn) refuse(r *refusal) {
 	c.front.counters.refused.add(r.reason)
 	headOnly := string(c.gate.method) == "HEAD"
+	c.next = stepClose
 	if c.write(appendRefusal(nil, r, headOnly)) == nil {
 		c.next = stepLinger
 	}
 }
 
-// h1CodecError answers a block that fasthttp does not parse although the gate
-// let it through.
-func h1CodecError(ctx *fasthttp.RequestCtx, _ error) {
-	if c, ok := ctx.Conn().(*h1conn); ok {
-		c.front.counters.refused.add("codec")
-		c.next = stepLinger
-	}
-	ctx.Error("malformed request", fasthttp.StatusBadRequest)
-}
-
-// serveH1 is one request of an h1conn, from its parsed block to its answer.
-func serveH1(ctx *fasthttp.RequestCtx) {
-	c := ctx.Conn().(*h1conn)
-	c.muted, c.answered = true, false
+// serveRequest is one request, from its head to the end of its answer.
+func (c *h1conn) serveRequest() {
+	c.begun, c.answered = false, false
 	x := c.front.core.acquire()
 	c.x = x
-	defer c.endExchange(ctx)
-	c.fillRequest(x, ctx)
+	defer c.endExchange()
+	c.fillRequest(x)
 	c.front.core.serve(x)
-	if !c.respond(x) {
-		ctx.SetConnectionClose()
-	}
-	if x.tunnel && c.next == stepTunnel {
+	c.respond(x)
+	if c.next == stepTunnel {
 		c.tunnel(x)
 	}
 }
 
 // fillRequest puts the neutral form of the request into x.
-func (c *h1conn) fillRequest(x *exchange, ctx *fasthttp.RequestCtx) {
+func (c *h1conn) fillRequest(x *exchange) {
 	g, t := &c.gate, &c.gate.target
-	h := &ctx.Request.Header
+	h := &c.codec.request
 	h.SetRequestURIBytes(t.target)
 	h.Del("Content-Length") // fasthttp puts 0 where the block it got has none
 	g.close = g.close || h.ConnectionClose()
@@ -109,26 +126,29 @@ func (c *h1conn) fillRequest(x *exchange, ctx *fasthttp.RequestCtx) {
 		remote: c.remote, upgrade: g.upgrade, body: &c.body,
 		tls: c.listenerKey != "", http10: g.http10,
 	}
-	x.resp = response{header: &ctx.Response.Header, body: x.resp.body[:0]}
+	x.resp = response{header: &c.codec.response, body: x.resp.body[:0]}
 }
 
-// endExchange gives the exchange back, whatever happened. After a panic the
-// client gets a 500 where nothing has been sent, and the connection ends.
-func (c *h1conn) endExchange(ctx *fasthttp.RequestCtx) {
+// endExchange gives the exchange back, whatever happened, and reads away what is
+// left of the request's body. After a panic the client gets a 500 where nothing
+// has been sent, and the connection ends.
+func (c *h1conn) endExchange() {
 	if v := recover(); v != nil {
 		c.front.caught(v)
 		if !c.answered {
-			_ = c.write(appendRefusal(nil, &refusePanic, ctx.IsHead()))
+			_ = c.write(appendRefusal(nil, &refusePanic, c.method("HEAD")))
 		}
 		c.next = stepLinger
-		ctx.SetConnectionClose()
 	}
 	c.stream.release()
 	c.finishExchange()
-	closing := ctx.Response.Header.ConnectionClose()
-	ctx.Response.Reset()
-	if closing {
-		ctx.Response.Header.SetConnectionClose()
+	c.codec.release()
+	c.codec = nil
+	if c.next == stepOn && !c.body.drain() {
+		c.next = stepLinger
+	}
+	if c.body.interrupted.Load() {
+		c.readBy = 0 // interrupt has set the deadline
 	}
 }
 
@@ -150,8 +170,8 @@ func (c *h1conn) finishExchange() {
 	c.front.core.release(x)
 }
 
-// respond sends the answer in x.resp; false: the connection must end.
-func (c *h1conn) respond(x *exchange) bool {
+// respond sends the answer in x.resp and decides how the connection goes on.
+func (c *h1conn) respond(x *exchange) {
 	r := &x.resp
 	f := headFraming{http10: c.gate.http10, close: c.closes(r)}
 	status := r.header.StatusCode()
@@ -176,23 +196,33 @@ func (c *h1conn) respond(x *exchange) bool {
 	if status < 200 || status == fasthttp.StatusNoContent {
 		f.length = lengthNone
 	}
-	if f.close && c.next == stepClose && !c.gate.close {
-		c.next = stepLinger
-	}
 	if r.stream && !bodiless && !x.tunnel {
-		return c.sendStream(x, f) && !f.close
+		c.next = c.sendStream(x, f)
+		return
 	}
 	body := r.body
 	if bodiless {
 		body = nil
 	}
-	if c.sendComplete(r.header, body, f) != nil {
-		return false
-	}
-	if x.tunnel {
+	switch {
+	case c.sendComplete(r.header, body, f) != nil:
+		c.next = stepClose
+	case x.tunnel:
 		c.next = stepTunnel
+	default:
+		c.next = c.after(f)
 	}
-	return !f.close && !x.tunnel
+}
+
+// after is the step after an answer that was sent whole.
+func (c *h1conn) after(f headFraming) nextStep {
+	switch {
+	case !f.close:
+		return stepOn
+	case c.gate.close:
+		return stepClose
+	}
+	return stepLinger
 }
 
 // closes decides whether the connection ends with this answer.
@@ -216,7 +246,7 @@ func (c *h1conn) sendComplete(h *fasthttp.ResponseHeader, body []byte, f headFra
 // sendStream writes the head at once and then the body as the core streams it.
 // A body that breaks off leaves its framing incomplete and the connection
 // closed, so that the client can tell.
-func (c *h1conn) sendStream(x *exchange, f headFraming) bool {
+func (c *h1conn) sendStream(x *exchange, f headFraming) nextStep {
 	s := &c.stream
 	s.begin(c, f.length)
 	if c.write(appendHead(s.out.b[:0], x.resp.header, f)) != nil {
@@ -231,17 +261,16 @@ func (c *h1conn) sendStream(x *exchange, f headFraming) bool {
 	if err := s.end(x); err != nil {
 		return c.cut(f)
 	}
-	return true
+	return c.after(f)
 }
 
 // cut ends the connection in the middle of an answer. Where only its end tells
 // the client that the answer is complete, it is reset.
-func (c *h1conn) cut(f headFraming) bool {
-	c.next = stepClose
+func (c *h1conn) cut(f headFraming) nextStep {
 	if f.length == lengthClose {
 		_ = c.raw.SetLinger(0)
 	}
-	return false
+	return stepClose
 }
 
 // inform passes an informational answer on (informer).

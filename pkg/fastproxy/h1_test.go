@@ -264,8 +264,9 @@ func TestH1StreamPieces(t *testing.T) {
 		length int64
 	}
 	var planned atomic.Pointer[plan]
+	var current *plan // of the exchange that runs: an empty one is answered before it streams
 	tc := &testCore{stream: func(_ *exchange, w flushWriter) (n int64, err error) {
-		for i, p := range planned.Load().pieces {
+		for i, p := range current.pieces {
 			m, err := io.WriteString(w, p)
 			if n += int64(m); err != nil {
 				return n, err
@@ -280,7 +281,8 @@ func TestH1StreamPieces(t *testing.T) {
 	}}
 	tc.answer = func(x *exchange) {
 		x.resp.header.SetStatusCode(200)
-		x.resp.stream, x.resp.length = true, planned.Load().length
+		current = planned.Load()
+		x.resp.stream, x.resp.length = true, current.length
 	}
 	_, addr := testFront(t, tc, nil)
 	c := dialFront(t, addr)

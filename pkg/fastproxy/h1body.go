@@ -37,10 +37,15 @@ func (b *h1body) begin(g *gate) {
 
 func (b *h1body) Len() int64 { return b.length }
 
+// arrived says whether every byte of the body has been received.
+func (b *h1body) arrived() bool {
+	return b.done || b.length > 0 && int64(b.c.w-b.c.r) >= b.length
+}
+
 // Whole implements requestBody for bodies with a length that came with the head.
 func (b *h1body) Whole() []byte {
 	c := b.c
-	if b.begun || b.length <= 0 || int64(c.w-c.r) < b.length {
+	if b.begun || b.length <= 0 || !b.arrived() {
 		return nil
 	}
 	end := c.r + int(b.length)
@@ -117,7 +122,6 @@ func (b *h1body) fill() error {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
-	c.room()
 	if err := c.fill(); err != nil {
 		return bodyError(err)
 	}
@@ -137,7 +141,7 @@ func (b *h1body) await() error {
 	if b.until != 0 {
 		b.c.armReadBy(b.until)
 	} else {
-		b.c.armRead(time.Now().UnixNano(), b.c.front.timeouts.Body)
+		b.c.armRead(unixNow(), b.c.front.timeouts.Body)
 	}
 	if b.interrupted.Load() { // behind the arming, so that neither is missed
 		return errBodyTimeout
@@ -206,7 +210,7 @@ func (b *h1body) drain() bool {
 	if !b.drainable() {
 		return false
 	}
-	b.until = time.Now().Add(drainTime).UnixNano()
+	b.until = unixNow() + int64(drainTime)
 	var away [4 << 10]byte
 	for left := drainBytes; left > 0; {
 		n, err := b.Read(away[:])

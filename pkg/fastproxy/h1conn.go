@@ -1,15 +1,9 @@
 package fastproxy
 
-import (
-	"io"
-	"net"
-	"time"
-)
+import "net"
 
-// h1conn is an HTTP/1.x client connection. To fasthttp's connection loop it is
-// a net.Conn that yields one gated header block at a time and never a byte of a
-// body; bodies are read through h1body and answers are written here directly.
-// What fasthttp writes after a handler is thrown away (muted).
+// h1conn is an HTTP/1.x client connection: its request loop (h1.go), what it
+// reads (h1read.go, h1body.go) and what it writes (h1write.go, h1stream.go).
 type h1conn struct {
 	*clientConn
 	buf  []byte // what was read: [r:w) is not consumed yet
@@ -26,11 +20,10 @@ type h1conn struct {
 	waitBegan       int64 // when the wait for the first header block began
 	headBegan       int64 // when the first byte of the header block came
 	served          int   // requests so far
-
-	// large: the loop that runs now takes header blocks of any size.
-	large bool
-	next  nextStep
-	muted bool
+	next            nextStep
+	// begun: a request's head has been taken, and serve is to go on with it.
+	begun bool
+	codec *h1codec // of the request that is served
 	// answered: a byte of the current exchange's answer has been written.
 	answered bool
 	x        *exchange
@@ -39,13 +32,13 @@ type h1conn struct {
 	vectors  net.Buffers
 }
 
-// nextStep is what happens to the connection when fasthttp's loop has ended.
+// nextStep is what happens to the connection after a request.
 type nextStep uint8
 
 const (
-	stepClose  nextStep = iota // nothing is in flight: close
+	stepOn     nextStep = iota // it takes the next request
+	stepClose                  // nothing is in flight: close
 	stepLinger                 // close after the client has had time to read
-	stepResize                 // go on in the loop of the other size
 	stepTunnel                 // the exchange became a tunnel, which ends the connection
 )
 
@@ -71,68 +64,12 @@ func (c *h1conn) sniffHTTP2() bool {
 		if !begins || whole {
 			return whole
 		}
-		if c.fillHead(time.Now().UnixNano()) != nil {
-			return false // the request loop meets the same error
+		c.rest()
+		if err := c.fill(); err != nil {
+			c.waitedInVain(err)
+			return false
 		}
-	}
-}
-
-// Read hands the next request's header block to fasthttp, composed by the gate.
-// io.EOF ends fasthttp's loop without an answer of its own.
-func (c *h1conn) Read(p []byte) (int, error) {
-	c.muted = false
-	if c.next != stepClose || c.served > 0 && !c.betweenRequests() {
-		return 0, io.EOF
-	}
-	head, r := c.readHead()
-	if r == nil && head == nil {
-		return 0, io.EOF
-	}
-	c.built = c.built[:0]
-	if r == nil {
-		r = c.gate.examine(head, &c.built)
-	}
-	if r != nil {
-		c.refuse(r)
-		return 0, io.EOF
-	}
-	if len(head) > len(p) {
-		c.next = stepResize
-		c.scan = headScan{}
-		return 0, io.EOF
-	}
-	n := c.gate.compose(p, head)
-	c.keep()
-	c.r += len(head)
-	c.scan = headScan{}
-	c.body.begin(&c.gate)
-	c.served++
-	return n, nil
-}
-
-// betweenRequests finishes the request that was served; false: the connection
-// ends, or goes on in another loop (c.next tells).
-func (c *h1conn) betweenRequests() bool {
-	if !c.body.drain() {
-		c.next = stepLinger
-		return false
-	}
-	if c.body.interrupted.Load() {
-		c.readBy = 0 // interrupt has set the deadline
-	}
-	if c.large && c.r == c.w {
-		c.next = stepResize
-		c.shrink()
-		return false
-	}
-	return true
-}
-
-// shrink goes back to a small read buffer.
-func (c *h1conn) shrink() {
-	c.r, c.w = 0, 0
-	if len(c.buf) > smallBuffer {
-		c.buf = readBuffers.get(smallBuffer)
+		c.wake()
 	}
 }
 
@@ -161,25 +98,3 @@ func (c *h1conn) keep() {
 		t.canonical = t.path
 	}
 }
-
-// Write takes what fasthttp writes: thrown away behind an answer of ours, sent
-// where fasthttp itself refused a block.
-func (c *h1conn) Write(p []byte) (int, error) {
-	if c.muted {
-		return len(p), nil
-	}
-	if err := c.write(p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// Close does nothing: the connection outlives fasthttp's loop.
-func (c *h1conn) Close() error { return nil }
-
-// The rest of net.Conn. Deadlines are ours; fasthttp sets none.
-func (c *h1conn) LocalAddr() net.Addr              { return c.raw.LocalAddr() }
-func (c *h1conn) RemoteAddr() net.Addr             { return c.raw.RemoteAddr() }
-func (c *h1conn) SetDeadline(time.Time) error      { return nil }
-func (c *h1conn) SetReadDeadline(time.Time) error  { return nil }
-func (c *h1conn) SetWriteDeadline(time.Time) error { return nil }

@@ -6,35 +6,26 @@ import (
 	"time"
 )
 
-// readHead returns the next header block; nil without a refusal: the connection
-// is over, silently.
-func (c *h1conn) readHead() ([]byte, *refusal) {
-	for {
-		block := c.buffered()
-		if len(block) > 0 {
-			n, skip, r := c.scan.next(block)
-			switch {
-			case r != nil:
-				return nil, r
-			case skip > 0:
-				c.r += skip
-				continue
-			case n > c.front.limits.HeaderBytes || n == 0 && len(block) >= c.front.limits.HeaderBytes:
-				return nil, tooLarge(block[:c.front.limits.HeaderBytes])
-			case n > 0:
-				c.headBegan = 0
-				return block[:n], nil
-			}
-		}
-		err := c.fillHead(time.Now().UnixNano())
-		if err == nil {
+// findHead returns the next header block; nil without a refusal: it has not
+// arrived whole yet.
+func (c *h1conn) findHead() ([]byte, *refusal) {
+	for c.r < c.w {
+		block, limit := c.buffered(), c.front.limits.HeaderBytes
+		n, skip, r := c.scan.next(block)
+		switch {
+		case r != nil:
+			return nil, r
+		case skip > 0:
+			c.r += skip
 			continue
+		case n > limit || n == 0 && len(block) >= limit:
+			return nil, tooLarge(block[:limit])
+		case n > 0:
+			return block[:n], nil
 		}
-		if len(block) > 0 && pastDeadline(err) {
-			return nil, &refuseSlowHead
-		}
-		return nil, nil
+		break
 	}
+	return nil, nil
 }
 
 // tooLarge is the refusal of a header block whose first bytes are begin.
@@ -45,19 +36,20 @@ func tooLarge(begin []byte) *refusal {
 	return &refuseHeadSize
 }
 
-// fillHead reads more of a header block, or waits for its first byte.
-func (c *h1conn) fillHead(now int64) error {
+// rest readies the connection for a wait: for the rest of a header block, which
+// may take the header's time from its first byte on, or for a first byte.
+func (c *h1conn) rest() {
+	now := unixNow()
 	if c.r < c.w {
-		c.state.Store(int32(connActive))
 		if c.headBegan == 0 {
 			c.headBegan = now
 		}
 		c.armReadBy(c.headBegan + int64(c.front.timeouts.Header))
-		c.room()
-		return c.fill()
+		return
 	}
 	c.r, c.w = 0, 0
-	if c.served == 0 && !c.large {
+	c.shrink()
+	if c.served == 0 {
 		if c.waitBegan == 0 {
 			c.waitBegan = now
 		}
@@ -69,49 +61,66 @@ func (c *h1conn) fillHead(now int64) error {
 		c.state.Store(int32(connIdle))
 	}
 	// From here on a drain finds the connection idle, and wakes it after a grace:
-	// the client may not know of the end yet, and send.
-	err := c.fill()
-	if c.claim(connIdle, connActive) || c.claim(connNew, connActive) {
-		return err
+	// the client may not know of the end yet, and send. A client that has left
+	// while it was not idle has not been seen to.
+	if c.slot.gone.Load() {
+		c.end()
 	}
-	return c.lastChance(err)
 }
 
-// lastChance is for a connection that a drain has claimed while it was idle: a
-// request that has arrived already is still served.
-func (c *h1conn) lastChance(err error) error {
-	if err != nil {
+// wake ends a rest: something has come. What a drain has claimed in the meantime
+// is served once more.
+func (c *h1conn) wake() {
+	if !c.claim(connIdle, connActive) && !c.claim(connNew, connActive) && c.claim(connEnding, connActive) {
+		c.readBy = 0 // the drain has set the deadline
+	}
+}
+
+// waitedInVain is where a wait for a request has ended without one. A request
+// that has arrived on a connection that a drain has claimed is still served.
+func (c *h1conn) waitedInVain(err error) {
+	if c.state.Load() == int32(connEnding) {
 		c.readBy = 0
 		_ = c.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
-		if err = c.fill(); err != nil {
-			return err
+		if c.fill() == nil {
+			c.wake()
+			return
 		}
 	}
-	c.state.Store(int32(connActive))
-	c.readBy = 0
-	return nil
-}
-
-// room makes space behind the unread bytes, growing the buffer up to the limit
-// of a header block.
-func (c *h1conn) room() {
-	if c.w < len(c.buf) {
+	if c.r < c.w && pastDeadline(err) {
+		c.refuse(&refuseSlowHead)
 		return
 	}
-	if c.r > 0 {
+	c.next = stepClose
+}
+
+// room is where the next bytes are read into (attendant): the space behind the
+// unread ones, for which the buffer grows up to the limit of a header block.
+func (c *h1conn) room() []byte {
+	switch {
+	case c.w < len(c.buf):
+	case c.r > 0:
 		c.w = copy(c.buf, c.buf[c.r:c.w])
 		c.r = 0
-		return
+	default:
+		grown := readBuffers.get(min(4*len(c.buf), c.front.limits.HeaderBytes+smallBuffer))
+		copy(grown, c.buf[:c.w])
+		readBuffers.put(c.buf)
+		c.buf = grown
 	}
-	grown := readBuffers.get(min(4*len(c.buf), c.front.limits.HeaderBytes+smallBuffer))
-	copy(grown, c.buf[:c.w])
-	readBuffers.put(c.buf)
-	c.buf = grown
+	return c.buf[c.w:]
 }
 
-// fill reads once into the free part of the buffer, which is not empty.
+// shrink goes back to a small read buffer, of an empty one.
+func (c *h1conn) shrink() {
+	if len(c.buf) > smallBuffer {
+		c.buf = readBuffers.get(smallBuffer)
+	}
+}
+
+// fill reads once, behind the unread bytes.
 func (c *h1conn) fill() error {
-	n, err := c.conn.Read(c.buf[c.w:])
+	n, err := c.conn.Read(c.room())
 	c.w += n
 	if n > 0 {
 		return nil
@@ -134,6 +143,6 @@ func (c *h1conn) armRead(now int64, d time.Duration) {
 func (c *h1conn) armReadBy(t int64) {
 	if c.readBy != t {
 		c.readBy = t
-		_ = c.conn.SetReadDeadline(time.Unix(0, t))
+		_ = c.conn.SetReadDeadline(atUnix(t))
 	}
 }

@@ -2,13 +2,19 @@ package fastproxy
 
 import (
 	"net"
-	"time"
 )
 
 // write writes b whole to the client, or returns errClientWrite. The stall
-// time-out counts anew for every piece.
+// time-out counts anew for every piece; most answers need none.
 func (c *h1conn) write(b []byte) error {
 	c.answered = true
+	if c.conn == net.Conn(c.raw) {
+		n, err := c.raw.writeNow(b)
+		if err != nil {
+			return errClientWrite
+		}
+		b = b[n:]
+	}
 	for len(b) > 0 {
 		piece := b[:min(len(b), clientPiece)]
 		c.armWrite()
@@ -46,9 +52,9 @@ func (c *h1conn) writeTwo(head, body []byte) error {
 
 // armWrite bounds the next write by the stall time-out, coarsely.
 func (c *h1conn) armWrite() {
-	now, d := time.Now().UnixNano(), c.front.timeouts.WriteStall
+	now, d := unixNow(), c.front.timeouts.WriteStall
 	if c.writeBy-now < int64(d/2) {
 		c.writeBy = now + int64(d)
-		_ = c.conn.SetWriteDeadline(time.Unix(0, c.writeBy))
+		_ = c.conn.SetWriteDeadline(atUnix(c.writeBy))
 	}
 }

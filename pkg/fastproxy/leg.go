@@ -68,8 +68,7 @@ func (l *leg) open(p *pool, slot *clientSlot, t *legTimes, fresh bool) error {
 	l.pool, l.slot, l.times = p, slot, *t
 	l.deadline = 0
 	if t.Deadline != 0 {
-		now := time.Now()
-		l.deadline = max(int64(now.Sub(started))+t.Deadline-now.UnixNano(), 1)
+		l.deadline = max(t.Deadline-startedUnix, 1)
 	}
 	fresh = fresh || l.stale
 	l.stale = false

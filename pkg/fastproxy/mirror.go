@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -111,7 +110,7 @@ func (m *mirrors) begin(n int64) *mirrored {
 // end gives back what c holds.
 func (m *mirrors) end(c *mirrored) {
 	c.leg.close(false)
-	c.lease.Release(time.Now().UnixNano(), routing.ResultNeutral)
+	c.lease.Release(unixNow(), routing.ResultNeutral)
 	if c.body != nil {
 		bodyBuffers.put(c.body)
 	}
@@ -133,7 +132,7 @@ func (m *mirrors) fill(c *mirrored, x *exchange, b *routing.CompiledBackend) boo
 	c.times = m.times(x.rule)
 	in := routing.RouteInput{
 		Headers: &x.fields, Facts: &x.whole.facts, Options: m.server.routing,
-		Now: time.Now().UnixNano(), Rand: rand.Uint64(),
+		Now: unixNow(), Rand: rand.Uint64(),
 	}
 	b.Decide(&in, &c.lease, &c.decision)
 	return c.decision.Target != nil
@@ -144,7 +143,7 @@ func (m *mirrors) times(rule *routing.CompiledRule) legTimes {
 	set := &m.server.options.Timeouts
 	t := legTimes{Connect: set.Connect, FirstByte: set.FirstByte, Idle: set.Idle}
 	if rule.BackendTimeout > 0 {
-		t.Deadline = time.Now().UnixNano() + int64(rule.BackendTimeout)
+		t.Deadline = unixNow() + int64(rule.BackendTimeout)
 	}
 	return t
 }

@@ -37,13 +37,6 @@ func (o upstreamOptions) withDefaults() upstreamOptions {
 	return o
 }
 
-// started anchors monotonic: readings of the monotonic clock are small numbers
-// that a step of the wall clock does not touch.
-var started = time.Now()
-
-// monotonic is the time since the process started, in nanoseconds.
-func monotonic() int64 { return int64(time.Since(started)) }
-
 // pool keeps the connections to one endpoint that may be used again, the most
 // recently used first. All methods are safe for concurrent use; take and put
 // cost one lock each and allocate nothing.

@@ -1,8 +1,6 @@
 package fastproxy
 
 import (
-	"time"
-
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -25,7 +23,7 @@ func (x *exchange) replay(err error) error {
 	x.resp.header.Reset()
 	err = x.try()
 	if received && connectFailed(err) {
-		x.lease.Report(time.Now().UnixNano(), routing.ResultConnectFailed)
+		x.lease.Report(unixNow(), routing.ResultConnectFailed)
 		return errNoResponse
 	}
 	return err
@@ -34,7 +32,7 @@ func (x *exchange) replay(err error) error {
 // timeIsOver says whether the rule's request time-out has passed.
 func (x *exchange) timeIsOver() bool {
 	end := x.requestDeadline()
-	return end != 0 && time.Now().UnixNano() >= end
+	return end != 0 && unixNow() >= end
 }
 
 // keepBody makes what a try had read of a streamed body, if that was all of it,

@@ -70,7 +70,7 @@ func (b *retryBudget) allow(now int64) bool {
 // pause waits between two tries; false: the client left, or the exchange's time
 // ends within the wait.
 func (x *exchange) pause(d time.Duration) bool {
-	if end := x.requestDeadline(); end != 0 && time.Now().UnixNano()+int64(d) >= end {
+	if end := x.requestDeadline(); end != 0 && unixNow()+int64(d) >= end {
 		return false
 	}
 	return x.slot.sleep(d)

@@ -2,7 +2,6 @@ package fastproxy
 
 import (
 	"sync/atomic"
-	"time"
 
 	"flexinfer.ai/gateway/pkg/routing"
 )
@@ -11,7 +10,7 @@ import (
 func (m *metrics) applied(live *routing.Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.appliedAt.Store(time.Now().UnixNano())
+	m.appliedAt.Store(unixNow())
 	targets := map[*modelSeries][]*routing.Target{}
 	ready := map[*modelSeries]map[string]struct{}{}
 	members := map[*groupSeries][]*routing.BackendState{}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net/url"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -93,7 +92,7 @@ func (x *exchange) begin() {
 	x.location, x.answerBody = x.location[:0], x.answerBody[:0]
 	x.coding = append(x.coding[:0], x.req.header.Peek("Content-Encoding")...)
 	x.whole.reset()
-	x.started = time.Now().UnixNano()
+	x.started = unixNow()
 	x.fields.h = x.req.header
 	x.snapshot = x.server.snapshot()
 	x.resp.body, x.resp.stream, x.resp.length, x.resp.close = nil, false, 0, false

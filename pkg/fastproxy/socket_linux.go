@@ -24,12 +24,15 @@ type socket struct {
 	// Made once: a method value allocates.
 	receiving func(fd uintptr) bool
 	sending   func(fd uintptr)
+	attending func(fd uintptr) bool
 
 	in      []byte // what receiving reads into
 	n       int
 	err     error
 	out     []byte // what sending writes; it leaves the rest
 	sendErr error
+	// attendant is whom attending serves.
+	attendant attendant
 }
 
 func newSocket(c *net.TCPConn) *socket {
@@ -39,7 +42,7 @@ func newSocket(c *net.TCPConn) *socket {
 		panic("BUG: a TCP connection without a descriptor: " + err.Error())
 	}
 	s.raw = raw
-	s.receiving, s.sending = s.receive, s.send
+	s.receiving, s.sending, s.attending = s.receive, s.send, s.attendNow
 	return s
 }
 
@@ -67,22 +70,63 @@ func (s *socket) receive(fd uintptr) bool {
 	return s.err != syscall.EAGAIN
 }
 
+// attend is the attend of all connections in one wait of the runtime's poller:
+// it reads only when the poller says that something has come. Read on the
+// contrary has to make an attempt that comes to nothing before each wait,
+// because it makes the poller forget what came before. That the client has left
+// may go unseen here, where it did so in the instant of sending; the watcher
+// tells.
+func (s *socket) attend(a attendant) error {
+	s.attendant, s.err = a, nil
+	err := s.raw.Read(s.attending)
+	s.attendant = nil
+	if err == nil {
+		err = s.err
+	}
+	return err
+}
+
+func (s *socket) attendNow(fd uintptr) bool {
+	for {
+		p := s.attendant.room()
+		n, err := receiveNow(fd, p)
+		switch {
+		case err == errAgain:
+			return false
+		case err != nil:
+			s.err = err
+			return true
+		case n == 0:
+			s.err = io.EOF
+			return true
+		case s.attendant.received(n):
+			return true
+		case n < len(p):
+			return false // that was all; more makes the poller ready again
+		}
+	}
+}
+
 // Write implements net.Conn.
 func (s *socket) Write(p []byte) (int, error) {
+	n, err := s.writeNow(p)
+	if err != nil || n == len(p) {
+		return n, err
+	}
+	m, err := s.TCPConn.Write(p[n:])
+	return n + m, err
+}
+
+// writeNow writes as much of p as there is room for.
+func (s *socket) writeNow(p []byte) (int, error) {
 	s.out, s.sendErr = p, nil
 	err := s.raw.Control(s.sending)
 	n := len(p) - len(s.out)
 	s.out = nil
-	switch {
-	case err != nil:
-		return n, err
-	case n == len(p):
-		return n, nil
-	case s.sendErr != syscall.EAGAIN && s.sendErr != nil:
-		return n, s.sendErr
+	if err == nil && s.sendErr != errAgain {
+		err = s.sendErr
 	}
-	m, err := s.TCPConn.Write(p[n:])
-	return n + m, err
+	return n, err
 }
 
 func (s *socket) send(fd uintptr) {

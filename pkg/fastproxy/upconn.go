@@ -183,7 +183,7 @@ func (u *upstreamConn) arm() {
 		}
 	case u.armed == 0 || u.armed > u.until || u.armed <= monotonic():
 		u.armed = u.until
-		u.tcp.SetReadDeadline(started.Add(time.Duration(u.until)))
+		u.tcp.SetReadDeadline(atMonotonic(u.until))
 	}
 }
 
@@ -199,7 +199,7 @@ func (u *upstreamConn) writeAll(p []byte, stopped *atomic.Bool) error {
 		until := earlier(u.deadline, after(now, u.stall))
 		if until != 0 && (u.writeArmed == 0 || u.writeArmed > until || u.writeArmed <= now) {
 			u.writeArmed = until
-			u.tcp.SetWriteDeadline(started.Add(time.Duration(until)))
+			u.tcp.SetWriteDeadline(atMonotonic(until))
 		}
 		if stopped != nil && stopped.Load() {
 			return errWriteTimeout
