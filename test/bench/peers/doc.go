@@ -4,6 +4,12 @@
 //
 //	peers                       every row, by wrk; see -help
 //	peers -rows naive,ours -load go -rounds 3 -duration 2s
+//	peers -work events -rounds 1 -duration 1m
+//
+// Besides short chats there are other works, by clients of this program: bodies of
+// 1 and 30 MB both ways, 1,000 streams of 50 events a second, TLS 1.3 connections
+// with one request each, new and resumed, and chats over HTTP/2, 100 streams a
+// connection. A row's req/s are bodies, events or connections then.
 //
 // Every proxy has as many workers as there are CPUs, keeps its connections and
 // spreads the same 256 sessions over the engines by a consistent hash of

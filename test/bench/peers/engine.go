@@ -1,17 +1,63 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"log"
 	"net"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// answer is what the engines say to everything: 200 bytes.
+// answer is what the engines say: 200 bytes, but for the paths below.
 var answer = bytes.Repeat([]byte("0123456789"), 20)
+
+const (
+	bytesPath  = "/v1/bytes/" // with a number: so many bytes
+	eventsPath = "/v1/events" // events until the client leaves
+)
+
+// eventsPerSecond is the rate of one stream of events.
+const eventsPerSecond = 50
+
+// large is what bytesPath answers with.
+var large = bytes.Repeat([]byte("0123456789abcdef"), 30<<16)
+
+// serveEngine is one request.
+func serveEngine(ctx *fasthttp.RequestCtx) {
+	path := string(ctx.Path())
+	switch {
+	case path == eventsPath:
+		ctx.SetContentType("text/event-stream")
+		ctx.SetBodyStreamWriter(sendEvents)
+	case strings.HasPrefix(path, bytesPath):
+		n, err := strconv.Atoi(path[len(bytesPath):])
+		if err != nil || n < 0 || n > len(large) {
+			ctx.Error("no such number of bytes", fasthttp.StatusNotFound)
+			return
+		}
+		ctx.Response.SetBodyRaw(large[:n])
+	default:
+		ctx.SetBody(answer)
+	}
+}
+
+// sendEvents writes events of about 100 bytes that say when they were sent.
+func sendEvents(w *bufio.Writer) {
+	filling := strings.Repeat("x", 64)
+	for next := time.Now(); ; next = next.Add(time.Second / eventsPerSecond) {
+		time.Sleep(time.Until(next))
+		fmt.Fprintf(w, "data: %d %s\n\n", time.Now().UnixNano(), filling)
+		if w.Flush() != nil {
+			return
+		}
+	}
+}
 
 // serveEngines answers on each address until the process is ended.
 func serveEngines(addresses []string) error {
@@ -22,7 +68,8 @@ func serveEngines(addresses []string) error {
 			return err
 		}
 		s := &fasthttp.Server{
-			Handler:               func(ctx *fasthttp.RequestCtx) { ctx.SetBody(answer) },
+			Handler:               serveEngine,
+			MaxRequestBodySize:    64 << 20,
 			NoDefaultServerHeader: true,
 			Logger:                log.Default(),
 		}

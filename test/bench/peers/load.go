@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os/exec"
 	"slices"
@@ -15,7 +14,7 @@ import (
 )
 
 const (
-	connections = 64
+	connections = 64 // of a chat
 	threads     = 2
 )
 
@@ -55,7 +54,7 @@ func wrkLoad(dir string) load {
 }
 
 // ownLoad is a load by goroutines of this process, where wrk is not installed.
-func ownLoad(all [][]byte) load {
+func ownLoad(all [][]byte, connections int) load {
 	return func(ctx context.Context, address string, d time.Duration) (figures, error) {
 		ctx, cancel := context.WithTimeout(ctx, d)
 		defer cancel()
@@ -66,7 +65,7 @@ func ownLoad(all [][]byte) load {
 		began := time.Now()
 		for i := range connections {
 			running.Go(func() {
-				own, failed := send(ctx, address, all, i*sessions/connections)
+				own, failed := send(ctx, address, all, i*len(all)/connections)
 				mu.Lock()
 				defer mu.Unlock()
 				latencies = append(latencies, own...)
@@ -80,10 +79,15 @@ func ownLoad(all [][]byte) load {
 		if f.requests == 0 {
 			return f, fmt.Errorf("no answer from %s", address)
 		}
-		slices.Sort(latencies)
-		f.p50, f.p99 = latencies[f.requests/2], latencies[f.requests*99/100]
+		f.p50, f.p99 = percentiles(latencies)
 		return f, nil
 	}
+}
+
+// percentiles are the 50th and the 99th; latencies is not empty.
+func percentiles(latencies []time.Duration) (p50, p99 time.Duration) {
+	slices.Sort(latencies)
+	return latencies[len(latencies)/2], latencies[len(latencies)*99/100]
 }
 
 // send sends one request after the other on one connection until ctx ends,
@@ -96,10 +100,10 @@ func send(ctx context.Context, address string, all [][]byte, next int) (took []t
 		return nil, true
 	}
 	defer c.Close()
-	r := bufio.NewReader(c)
+	r := bufio.NewReaderSize(c, 64<<10)
 	for ctx.Err() == nil {
 		began := time.Now()
-		if err := c.SetDeadline(began.Add(5 * time.Second)); err != nil {
+		if err := c.SetDeadline(began.Add(time.Minute)); err != nil {
 			return took, true
 		}
 		if _, err := c.Write(all[next]); err != nil || readAnswer(r) != nil {
@@ -135,6 +139,6 @@ func readAnswer(r *bufio.Reader) error {
 	if length < 0 {
 		return fmt.Errorf("answered without a length")
 	}
-	_, err := io.CopyN(io.Discard, r, int64(length))
+	_, err := r.Discard(length)
 	return err
 }

@@ -20,10 +20,10 @@ const warmUp = time.Second
 
 // options are the flags.
 type options struct {
-	rows, load, gateway, envoy string
-	rounds                     int
-	duration                   time.Duration
-	hold                       bool
+	rows, work, load, gateway, envoy string
+	rounds                           int
+	duration                         time.Duration
+	hold                             bool
 }
 
 func main() {
@@ -49,7 +49,8 @@ func parseFlags() (options, error) {
 	}
 	var o options
 	flag.StringVar(&o.rows, "rows", strings.Join(names, ","), "`ROWS` to measure")
-	flag.StringVar(&o.load, "load", "wrk", "`CLIENT`: wrk, or go for this program's own")
+	flag.StringVar(&o.work, "work", "chat", "`WORK` to do: "+strings.Join(workNames(), ", "))
+	flag.StringVar(&o.load, "load", "wrk", "`CLIENT` of chats: wrk, or go for this program's own")
 	flag.StringVar(&o.gateway, "gateway", "bin/controller", "`PROGRAMS` of FlexInfer Gateway: several builds, separated by commas, are compared")
 	flag.StringVar(&o.envoy, "envoy", "envoy", "`PROGRAM` of Envoy")
 	flag.IntVar(&o.rounds, "rounds", 5, "`NUMBER` of rounds")
@@ -63,6 +64,9 @@ func parseFlags() (options, error) {
 	}
 	if o.rounds < 1 || o.rounds > 100 || o.duration < time.Second || o.duration > time.Minute {
 		return o, errors.New("-rounds must be from 1 to 100, -duration from 1s to 1m")
+	}
+	if !slices.Contains(workNames(), o.work) {
+		return o, fmt.Errorf("-work: there is no work %q; there is %s", o.work, strings.Join(workNames(), ", "))
 	}
 	if o.load != "wrk" && o.load != "go" {
 		return o, fmt.Errorf("-load: there is no client %q; there are wrk and go", o.load)
@@ -84,12 +88,17 @@ func measure() error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	b := &bench{gateways: strings.Split(o.gateway, ","), envoy: o.envoy, dir: dir}
 	defer b.stop()
-	send, err := b.client(o.load)
+	w, err := b.client(o.work, o.load)
 	if err != nil {
 		return err
 	}
-	if err := b.start(ctx, strings.Split(o.rows, ",")); err != nil {
+	rows := strings.Split(o.rows, ",")
+	rows = slices.DeleteFunc(rows, func(name string) bool { return name == w.without })
+	if err := b.start(ctx, rows); err != nil {
 		return err
+	}
+	if w.secure {
+		b.keepSecure()
 	}
 	if o.hold {
 		b.tell(os.Stdout)
@@ -99,7 +108,7 @@ func measure() error {
 	for n := range o.rounds {
 		fmt.Fprintf(os.Stderr, "round %d of %d:", n+1, o.rounds)
 		for _, r := range b.rows {
-			if err := r.measure(ctx, send, o.duration); err != nil {
+			if err := r.measure(ctx, w.load, o.duration); err != nil {
 				return fmt.Errorf("%s: %w; its output: %s", r.name, err, r.process.output)
 			}
 			s := r.samples[n]
@@ -107,7 +116,7 @@ func measure() error {
 		}
 		fmt.Fprintln(os.Stderr)
 	}
-	return b.report(os.Stdout)
+	return b.report(os.Stdout, o.work == "chat")
 }
 
 // tell says where everything listens and how to load it.
@@ -118,8 +127,18 @@ func (b *bench) tell(w io.Writer) {
 	fmt.Fprintf(w, "wrk -t%d -c%d -d10s -s %s/load.lua http://ADDRESS\n", threads, connections, b.dir)
 }
 
-// client prepares the requests and returns what sends them.
-func (b *bench) client(name string) (load, error) {
+// client returns the work of that name; chats are sent by the client of the
+// other name.
+func (b *bench) client(name, chats string) (work, error) {
+	if name != "chat" {
+		return works[name], nil
+	}
+	send, err := b.chats(chats)
+	return work{load: send}, err
+}
+
+// chats are sent by the client of that name.
+func (b *bench) chats(name string) (load, error) {
 	all, err := requests()
 	if err != nil {
 		return nil, err
@@ -132,7 +151,7 @@ func (b *bench) client(name string) (load, error) {
 		return nil, err
 	}
 	if name == "go" {
-		return ownLoad(all), nil
+		return ownLoad(all, connections), nil
 	}
 	if _, err := exec.LookPath("wrk"); err != nil {
 		return nil, errors.New("wrk is not installed: apt-get install wrk, or use -load go")
@@ -143,6 +162,9 @@ func (b *bench) client(name string) (load, error) {
 // start starts the engines and the proxies of the rows.
 func (b *bench) start(ctx context.Context, rows []string) error {
 	if err := b.startEngines(ctx); err != nil {
+		return err
+	}
+	if err := writeCertificate(b.dir); err != nil {
 		return err
 	}
 	for i, k := range kinds {
@@ -177,10 +199,12 @@ func (r *row) measure(ctx context.Context, send load, d time.Duration) error {
 	if err != nil {
 		return err
 	}
+	watched := r.process.watchMemory(d)
 	f, err := send(ctx, r.address, d)
 	if err != nil {
 		return err
 	}
+	memory := <-watched
 	after, err := r.process.cpu()
 	if err != nil {
 		return err
@@ -188,6 +212,6 @@ func (r *row) measure(ctx context.Context, send load, d time.Duration) error {
 	if f.requests == 0 {
 		return errors.New("no request was answered")
 	}
-	r.samples = append(r.samples, sample{figures: f, cpu: after - before})
+	r.samples = append(r.samples, sample{figures: f, cpu: after - before, memory: memory})
 	return ctx.Err()
 }

@@ -94,11 +94,51 @@ const clockTick = 10 * time.Millisecond
 
 // cpu is the CPU time that the process and its descendants have used.
 func (p *process) cpu() (time.Duration, error) {
+	var sum int64
+	err := p.tree(func(_ int, fields []string) {
+		user, _ := strconv.ParseInt(fields[11], 10, 64)
+		system, _ := strconv.ParseInt(fields[12], 10, 64)
+		sum += user + system
+	})
+	return time.Duration(sum) * clockTick, err
+}
+
+// memory is what the process and its descendants hold resident, in bytes.
+func (p *process) memory() (int64, error) {
+	var sum int64
+	err := p.tree(func(_ int, fields []string) {
+		pages, _ := strconv.ParseInt(fields[21], 10, 64)
+		sum += pages * int64(os.Getpagesize())
+	})
+	return sum, err
+}
+
+// memories are what a process held early and late in a run.
+type memories struct{ early, late int64 }
+
+// watchMemory looks after a quarter of d and shortly before its end; the answer
+// waits in the channel.
+func (p *process) watchMemory(d time.Duration) <-chan memories {
+	seen := make(chan memories, 1)
+	go func() {
+		var m memories
+		time.Sleep(d / 4)
+		m.early, _ = p.memory()
+		time.Sleep(d/2 + d/5)
+		m.late, _ = p.memory()
+		seen <- m
+	}()
+	return seen
+}
+
+// tree visits the process and its descendants with the fields of /proc/PID/stat
+// from the state on.
+func (p *process) tree(visit func(pid int, fields []string)) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return 0, err
+		return err
 	}
-	ticks, parents := map[int]int64{}, map[int]int{}
+	stats, parents := map[int][]string{}, map[int]int{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -110,22 +150,19 @@ func (p *process) cpu() (time.Duration, error) {
 		}
 		// The name, in brackets, may hold anything.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if len(fields) < 13 {
-			return 0, fmt.Errorf("/proc/%d/stat has an unknown form", pid)
+		if len(fields) < 22 {
+			return fmt.Errorf("/proc/%d/stat has an unknown form", pid)
 		}
-		user, _ := strconv.ParseInt(fields[11], 10, 64)
-		system, _ := strconv.ParseInt(fields[12], 10, 64)
-		ticks[pid] = user + system
+		stats[pid] = fields
 		parents[pid], _ = strconv.Atoi(fields[1])
 	}
-	var sum int64
-	for pid, n := range ticks {
+	for pid, fields := range stats {
 		for up := pid; up > 1; up = parents[up] {
 			if up == p.cmd.Process.Pid {
-				sum += n
+				visit(pid, fields)
 				break
 			}
 		}
 	}
-	return time.Duration(sum) * clockTick, nil
+	return nil
 }

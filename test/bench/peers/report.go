@@ -12,7 +12,8 @@ import (
 // sample is one measurement of a row.
 type sample struct {
 	figures
-	cpu time.Duration // of the process, over the run
+	cpu    time.Duration // of the process, over the run
+	memory memories
 }
 
 func (s sample) rate() float64 { return float64(s.requests) / s.seconds }
@@ -36,21 +37,24 @@ func (r *row) median(figure func(sample) float64) float64 {
 func (r *row) rate() float64          { return r.median(sample.rate) }
 func (r *row) cpuPerRequest() float64 { return r.median(sample.cpuPerRequest) }
 
-// report prints the table and the ratios that the rows allow.
-func (b *bench) report(w io.Writer) error {
+// report prints the table and the ratios that the rows allow; aims are what
+// chats should come to.
+func (b *bench) report(w io.Writer, aims bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "row\treq/s\tp50 ms\tp99 ms\tCPU us/req\tleast\tmost\terrors\t")
+	fmt.Fprintln(t, "row\treq/s\tp50 ms\tp99 ms\tCPU us/req\tleast\tmost\tMB\tgrown\terrors\t")
 	for _, r := range b.rows {
 		errors := 0
 		for _, s := range r.samples {
 			errors += s.errors
 		}
 		byCPU := func(x, y sample) int { return cmp.Compare(x.cpuPerRequest(), y.cpuPerRequest()) }
-		fmt.Fprintf(t, "%s\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.1f\t%d\t\n", r.name, r.rate(),
+		fmt.Fprintf(t, "%s\t%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.1f\t%.0f\t%.1f\t%d\t\n", r.name, r.rate(),
 			r.median(func(s sample) float64 { return s.p50.Seconds() * 1e3 }),
 			r.median(func(s sample) float64 { return s.p99.Seconds() * 1e3 }),
 			r.cpuPerRequest(), slices.MinFunc(r.samples, byCPU).cpuPerRequest(),
-			slices.MaxFunc(r.samples, byCPU).cpuPerRequest(), errors)
+			slices.MaxFunc(r.samples, byCPU).cpuPerRequest(),
+			r.median(func(s sample) float64 { return float64(s.memory.late) / (1 << 20) }),
+			r.median(func(s sample) float64 { return float64(s.memory.late-s.memory.early) / (1 << 20) }), errors)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -58,6 +62,9 @@ func (b *bench) report(w io.Writer) error {
 	fmt.Fprintln(w)
 	ratio := func(what, a, over string, figure func(*row) float64, aim string) {
 		x, y := b.row(a), b.row(over)
+		if !aims {
+			aim = ""
+		}
 		if x != nil && y != nil {
 			fmt.Fprintf(w, "%-8s %-11s / %-9s %.2f  %s\n", what, a, over, figure(x)/figure(y), aim)
 		}

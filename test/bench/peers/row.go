@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -21,6 +22,7 @@ const (
 	enginePort = 19000
 	firstPort  = 19001 // of the proxies, by their number
 	bodyPort   = 19051 // of the gateway by body
+	securePort = 19201 // of the proxies that speak TLS, by their number
 )
 
 var engineHosts = []string{"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"}
@@ -31,6 +33,7 @@ var templates embed.FS
 // row is one line of the table: a process and the address to load.
 type row struct {
 	name, address string
+	secure        string // address for TLS; empty: none
 	process       *process
 	samples       []sample
 }
@@ -47,10 +50,11 @@ type bench struct {
 
 // settings are what the templates are filled with.
 type settings struct {
-	CPUs, Port, BodyPort, EnginePort, Sessions int
-	Dir, Host, Listen                          string
-	Engines, EngineHosts                       []string
-	Routes                                     []route
+	CPUs, Port, BodyPort, SecurePort, EnginePort, Sessions int
+	Dir, Host, Listen, Secure                              string
+	Cert, Key                                              string // PEM, in base64
+	Engines, EngineHosts                                   []string
+	Routes                                                 []route
 }
 
 type route struct{ Name, Hostname string }
@@ -60,6 +64,7 @@ func (b *bench) settings(i int) settings {
 	s := settings{
 		CPUs: runtime.NumCPU(), Port: firstPort + i, EnginePort: enginePort, Sessions: sessions,
 		Dir: b.dir, Host: loopback, Listen: address(loopback, firstPort+i), EngineHosts: engineHosts,
+		SecurePort: securePort + i, Secure: address(loopback, securePort+i),
 	}
 	for _, h := range engineHosts {
 		s.Engines = append(s.Engines, address(h, enginePort))
@@ -113,6 +118,23 @@ func installed(program, remedy string) (string, error) {
 	return path, nil
 }
 
+// keepSecure leaves out the rows that do not speak TLS and loads the others so.
+func (b *bench) keepSecure() {
+	b.rows = slices.DeleteFunc(b.rows, func(r *row) bool { return r.secure == "" })
+	for _, r := range b.rows {
+		r.address = r.secure
+	}
+}
+
+// addSecure is add for a proxy that also speaks TLS.
+func (b *bench) addSecure(ctx context.Context, name string, command []string, s *settings) error {
+	err := b.add(ctx, name, command, s.Listen, s.Secure)
+	if err == nil {
+		b.rows[len(b.rows)-1].secure = s.Secure
+	}
+	return err
+}
+
 // add starts a proxy and adds its row.
 func (b *bench) add(ctx context.Context, name string, command []string, addresses ...string) error {
 	p, err := start(ctx, name, command, addresses...)
@@ -153,7 +175,7 @@ func (b *bench) startNginx(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return b.add(ctx, "nginx", []string{program, "-e", "stderr", "-p", b.dir, "-c", config}, s.Listen)
+	return b.addSecure(ctx, "nginx", []string{program, "-e", "stderr", "-p", b.dir, "-c", config}, &s)
 }
 
 func (b *bench) startHAProxy(ctx context.Context, i int) error {
@@ -166,7 +188,7 @@ func (b *bench) startHAProxy(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return b.add(ctx, "haproxy", []string{program, "-db", "-f", config}, s.Listen)
+	return b.addSecure(ctx, "haproxy", []string{program, "-db", "-f", config}, &s)
 }
 
 func (b *bench) startEnvoy(ctx context.Context, i int) error {
@@ -179,8 +201,8 @@ func (b *bench) startEnvoy(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return b.add(ctx, "envoy", []string{program, "-c", config,
-		"--concurrency", strconv.Itoa(s.CPUs), "--log-level", "error", "--disable-hot-restart"}, s.Listen)
+	return b.addSecure(ctx, "envoy", []string{program, "-c", config,
+		"--concurrency", strconv.Itoa(s.CPUs), "--log-level", "error", "--disable-hot-restart"}, &s)
 }
 
 func (b *bench) startNaive(ctx context.Context, i int) error {
@@ -196,7 +218,7 @@ func (b *bench) startNaive(ctx context.Context, i int) error {
 // the body. The first is "ours", the others "ours@2" and on.
 func (b *bench) startOurs(ctx context.Context, i int) error {
 	for n, program := range b.gateways {
-		s := b.settings(i + 10*n)
+		s := b.settings(i + 10*n) // so that other builds' ports are their own
 		s.BodyPort = bodyPort + 10*n
 		s.Routes = []route{{Name: "all"}}
 		suffix := ""
@@ -223,6 +245,9 @@ func (b *bench) startRoutes(ctx context.Context, i int) error {
 
 // addGateway starts the gateway with its admin port, profiles included, 100 above.
 func (b *bench) addGateway(ctx context.Context, program, name string, s *settings) error {
+	if err := s.readCertificate(); err != nil {
+		return err
+	}
 	config, err := b.write("gateway.yaml", name+".yaml", s)
 	if err != nil {
 		return err
@@ -233,5 +258,10 @@ func (b *bench) addGateway(ctx context.Context, program, name string, s *setting
 	}
 	command := append(strings.Fields(program), "standalone", "--manifests", config, "--bind", loopback,
 		"--admin", address(loopback, s.Port+100), "--pprof", "--shutdown-drain-delay", "0s")
-	return b.add(ctx, name, command, addresses...)
+	addresses = append(addresses, s.Secure)
+	if err := b.add(ctx, name, command, addresses...); err != nil {
+		return err
+	}
+	b.rows[len(b.rows)-1].secure = s.Secure
+	return nil
 }
