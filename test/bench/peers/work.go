@@ -93,7 +93,7 @@ func handshake(ctx context.Context, address string, config *tls.Config, request,
 	// A reset: otherwise the ports of closed connections run out.
 	_ = raw.(*net.TCPConn).SetLinger(0)
 	c := tls.Client(raw, config)
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(requestsLimit))
 	if _, err := c.Write(request); err != nil {
 		return err
