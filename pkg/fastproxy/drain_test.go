@@ -259,13 +259,10 @@ func TestEndBetweenAnswerAndIdle(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc := &testCore{answer: fixedCore("ok")}
+			begun := make(chan *front, 1)
+			tc := &testCore{answer: fixedCore("ok"), finish: sync.OnceFunc(func() { end(t, <-begun) })}
 			f, addr := testFront(t, tc, nil)
-			finish, endOnce := f.core.finish, sync.OnceFunc(func() { end(t, f) })
-			f.core.finish = func(x *exchange) {
-				finish(x)
-				endOnce()
-			}
+			begun <- f
 			c := dialFront(t, addr)
 			br := bufio.NewReader(c)
 			for i, closes := range []bool{false, true} {

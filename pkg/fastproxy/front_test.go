@@ -26,6 +26,7 @@ type testCore struct {
 	tunnel func(x *exchange, client net.Conn, buffered []byte)
 	trail  func(x *exchange, visit func(name, value []byte))
 	socket atomic.Pointer[routing.Socket]
+	finish func() // after each exchange; nil: nothing
 
 	begun, finished atomic.Int64
 }
@@ -46,7 +47,12 @@ func (tc *testCore) core() frontCore {
 			}
 		},
 		tunnel: func(x *exchange, c net.Conn, b []byte) { tc.tunnel(x, c, b) },
-		finish: func(x *exchange) { tc.finished.Add(1) },
+		finish: func(x *exchange) {
+			tc.finished.Add(1)
+			if tc.finish != nil {
+				tc.finish()
+			}
+		},
 		socket: func(uint16) *routing.Socket { return tc.socket.Load() },
 	}
 }
