@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// killContainer kills the gateway process of a pod by SIGKILL, as running out of
-// memory would. It needs a cluster whose nodes are this machine.
-func killContainer(t *testing.T, namespace, pod string) {
+// killContainer kills the program that a pod's container is by SIGKILL, as running
+// out of memory would. It needs a cluster whose nodes are this machine.
+func killContainer(t *testing.T, namespace, pod, program string) {
 	t.Helper()
 	var p corev1.Pod
 	if err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: pod}, &p); err != nil {
 		t.Fatal(err)
 	}
-	pid := processOf(string(p.UID), "gateway")
+	pid := processOf(string(p.UID), program)
 	if pid == 0 {
 		t.Skip("the processes of this cluster's pods are not on this machine: a container that restarts cannot be tested here")
 	}

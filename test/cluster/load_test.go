@@ -122,11 +122,18 @@ func (l *load) end(t *testing.T, requests int64) {
 	t.Helper()
 	for end := time.Now().Add(3 * patience); l.requests.Load() < requests && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 	}
-	close(l.stop)
-	l.clients.Wait()
+	l.cease()
 	if n := l.requests.Load(); n < requests {
 		t.Errorf("only %d of %d requests were sent", n, requests)
 	}
+}
+
+// cease ends the load and waits for its clients. It may be called again.
+func (l *load) cease() {
+	if !l.over() {
+		close(l.stop)
+	}
+	l.clients.Wait()
 }
 
 // failed returns what went wrong so far.

@@ -36,9 +36,9 @@ func newLoaded(t *testing.T) *loaded {
 	g.reaches(t, "session")
 	g.reaches(t, "loaded")
 	g.reaches(t, "stream")
-	l.load = &load{target: g, models: []string{"session", "loaded"}, streamed: "stream", workers: 24, streams: 50, tokens: 300, pace: 5 * time.Millisecond}
+	l.load = &load{target: g, models: []string{"session", "loaded"}, streamed: "stream", workers: 24, streams: 50, tokens: 1500, pace: 5 * time.Millisecond}
 	l.load.start()
-	t.Cleanup(func() { l.load.clients.Wait() })
+	t.Cleanup(l.load.cease)
 	return l
 }
 
@@ -173,24 +173,23 @@ func (l *loaded) killStartingControllers() {
 func TestKilledReplica(t *testing.T) {
 	l := newLoaded(t)
 	l.load.more(t, 1000)
-	kill := func(model string) {
+	killed := map[string]bool{} // each pod once: the kubelet waits before it starts one again and again
+	kill := func(model string, replicas int32) (failures int) {
 		t.Helper()
-		victim := l.pods(map[string]string{"app": model})[0].Name
-		// As a SIGKILL: no preStop hook, no grace.
-		if out, err := kubectlWith(t, "", "-n", l.namespace, "delete", "pod", victim, "--grace-period=0", "--force"); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		before := len(l.load.failed())
+		for _, pod := range l.pods(map[string]string{"app": model}) {
+			if !killed[pod.Name] {
+				killed[pod.Name] = true
+				l.killAndAwait(pod.Name, "enginesim")
+				break
+			}
 		}
 		l.load.more(t, 1500)
-		l.engineReady(model, 3)
+		l.engineReady(model, replicas)
+		return len(l.load.failed()) - before
 	}
-	var inFlight int
-	for range 3 {
-		before := len(l.load.failed())
-		kill("session")
-		inFlight = max(inFlight, len(l.load.failed())-before)
-	}
-	// Of 24 requests and 50 streams at a time, a third is on one pod; a stream of
-	// its that is cut looks cut.
+	inFlight := max(kill("session", 3), kill("session", 3), kill("stream", 2))
+	// A stream that is cut looks cut.
 	if limit := l.load.workers + l.load.streams; inFlight > limit {
 		t.Errorf("%d failures for one killed replica, at most %d can have been on it", inFlight, limit)
 	}
@@ -205,16 +204,15 @@ func TestKilledReplica(t *testing.T) {
 	})
 	l.load.more(t, 500)
 	before := len(l.load.failed())
-	for range 2 {
-		kill("session")
-	}
+	kill("session", 3)
+	kill("stream", 2)
 	for _, failure := range l.load.failed()[before:] {
 		if !strings.Contains(failure, "was cut after") {
 			t.Errorf("with retries: %s", failure)
 		}
 	}
-	close(l.load.stop)
-	l.load.clients.Wait()
+	t.Logf("with retries: %d failures for two killed replicas, all of them streams that were cut", len(l.load.failed())-before)
+	l.load.cease()
 }
 
 // The controller gone: serving goes on, and gateway containers that are killed
@@ -245,12 +243,11 @@ func TestControllerGone(t *testing.T) {
 		return ""
 	})
 	l.load.more(t, 2000)
-	close(l.load.stop)
-	l.load.clients.Wait()
+	l.load.cease()
 	l.load.mustHold(t)
 
 	for _, pod := range l.gatewayPods(l.name) {
-		l.killGatewayContainer(pod.Name)
+		l.killAndAwait(pod.Name, "gateway")
 	}
 	if n := len(l.load.failed()); n > 0 {
 		t.Fatal("failures before anything was restarted")
@@ -270,9 +267,9 @@ func TestControllerGone(t *testing.T) {
 	l.load.target.reaches(t, "late")
 }
 
-// killGatewayContainer has a gateway pod's container end, and waits until the
-// kubelet has started it again and it is ready.
-func (l *loaded) killGatewayContainer(pod string) {
+// killAndAwait kills the program of a pod's container, and waits until the kubelet
+// has started it again and it is ready.
+func (l *loaded) killAndAwait(pod, program string) {
 	l.t.Helper()
 	restarts := func() (n int32, ready bool) {
 		var p corev1.Pod
@@ -283,7 +280,7 @@ func (l *loaded) killGatewayContainer(pod string) {
 		return n, ready
 	}
 	before, _ := restarts()
-	killContainer(l.t, l.namespace, pod)
+	killContainer(l.t, l.namespace, pod, program)
 	eventually(l.t, func() string {
 		if n, ready := restarts(); n <= before || !ready {
 			return fmt.Sprintf("pod %s: %d restarts, before %d; ready %v", pod, n, before, ready)
