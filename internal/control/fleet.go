@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -62,8 +63,15 @@ type gatewayState struct {
 	late    time.Time // since when a pod has been behind; zero: none is
 	outcome provision.Outcome
 
-	refused map[string]translate.Refusal // by Key
-	told    string                       // what the last translation was told
+	refused map[string]refusal // by Key
+	told    string             // what the last translation was told
+}
+
+// refusal is what a pod refused. It stands as long as that pod: one that replaces
+// it may be of a newer version, and says so if not.
+type refusal struct {
+	translate.Refusal
+	pod string
 }
 
 // published is what a Gateway's pods were sent last.
@@ -98,7 +106,7 @@ func (f *fleet) observe(gateways []*gwapiv1.Gateway, pods []watch.Pod, outcomes 
 			g = nil
 		}
 		if g == nil {
-			g = &gatewayState{name: name, uid: obj.UID, refused: map[string]translate.Refusal{}}
+			g = &gatewayState{name: name, uid: obj.UID, refused: map[string]refusal{}}
 			// What an earlier leader said holds until pods had time to connect.
 			if c := meta.FindStatusCondition(obj.Status.Conditions, string(gwapiv1.GatewayConditionProgrammed)); c != nil && c.Status == metav1.ConditionTrue {
 				g.reached = c.ObservedGeneration
@@ -120,6 +128,11 @@ func (f *fleet) observe(gateways []*gwapiv1.Gateway, pods []watch.Pod, outcomes 
 			g := f.gateways[name]
 			g.pods = append(g.pods, p)
 		}
+	}
+	for _, g := range f.gateways {
+		maps.DeleteFunc(g.refused, func(_ string, r refusal) bool {
+			return !slices.ContainsFunc(g.pods, func(p watch.Pod) bool { return p.Name == r.pod })
+		})
 	}
 }
 
@@ -143,7 +156,7 @@ func (f *fleet) advice() (pending map[types.NamespacedName]string, refused map[t
 			pending[name] = g.told
 		}
 		for _, r := range g.refused {
-			refused[name] = append(refused[name], r)
+			refused[name] = append(refused[name], r.Refusal)
 		}
 		slices.SortFunc(refused[name], func(a, b translate.Refusal) int { return strings.Compare(a.Key, b.Key) })
 	}
@@ -268,8 +281,8 @@ func (f *fleet) takeRefusals(g *gatewayState) (isNew bool) {
 			if _, known := g.refused[r.Key]; known {
 				continue
 			}
-			if refusal, ok := translate.NewRefusal(r.Key, r.Reason, g.published.complete); ok {
-				g.refused[r.Key] = refusal
+			if refused, ok := translate.NewRefusal(r.Key, r.Reason, g.published.complete); ok {
+				g.refused[r.Key] = refusal{refused, pod.Pod}
 				isNew = true
 			}
 		}

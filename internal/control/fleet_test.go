@@ -301,6 +301,17 @@ func TestRefusals(t *testing.T) {
 	if _, refused = fl.advice(); len(refused[gatewayName]) != 0 {
 		t.Error("a refusal of what has been repaired is kept")
 	}
+
+	b.answer("ns/gw", "a", publish.PodState{Refused: []publish.Refusal{{Key: "r2", Reason: "bad"}}})
+	fl.review()
+	fl.observe([]*gwapiv1.Gateway{gatewayObject(1)}, []watch.Pod{readyPod("a"), readyPod("b")}, nil)
+	if _, refused = fl.advice(); len(refused[gatewayName]) != 1 {
+		t.Error("another pod ends a refusal")
+	}
+	fl.observe([]*gwapiv1.Gateway{gatewayObject(1)}, []watch.Pod{readyPod("b")}, nil)
+	if _, refused = fl.advice(); len(refused[gatewayName]) != 0 {
+		t.Error("a refusal outlives its pod, though a newer one may serve the resource")
+	}
 }
 
 func TestGatewayOf(t *testing.T) {
