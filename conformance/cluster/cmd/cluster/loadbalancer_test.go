@@ -51,5 +51,9 @@ func TestAssign(t *testing.T) {
 		service("a", 1, func(s *corev1.Service) { has("10.0.0.1")(s); s.Spec.Type = corev1.ServiceTypeClusterIP }))
 	f("neither a foreign class nor a Service that goes", map[string]string{},
 		service("a", 1, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("other") }),
-		service("b", 1, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Unix(9, 0)}; has("10.0.0.1")(s); s.Status = corev1.ServiceStatus{} }))
+		service("b", 1, func(s *corev1.Service) {
+			s.DeletionTimestamp = &metav1.Time{Time: time.Unix(9, 0)}
+			has("10.0.0.1")(s)
+			s.Status = corev1.ServiceStatus{}
+		}))
 }
