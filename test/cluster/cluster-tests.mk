@@ -3,6 +3,15 @@
 # TESTS narrows them: make e2e-cluster TESTS=TestModels
 TESTS ?= .
 
+# A cluster of one's own needs root. Without root or a KUBECONFIG these tests do not
+# run and say so; REQUIRE_CLUSTER=1 makes that an error.
+CAN_CLUSTER := $(or $(CLUSTER_OTHER),$(filter 0,$(shell id -u)))
+
+.PHONY: e2e-cluster-note
+e2e-cluster-note:
+	@echo 'neither root nor KUBECONFIG: the tests on a Kubernetes are OFF; run make e2e-cluster as root, or with KUBECONFIG set' >&2
+	@test -z '$(REQUIRE_CLUSTER)'
+
 .PHONY: e2e-cluster
 e2e-cluster: cluster-up cluster-load-images bin/cluster.test ## Install the product on the cluster and run the end-to-end tests there
 	$(call say,installing the Gateway API and the product)
