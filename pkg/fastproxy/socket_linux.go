@@ -4,9 +4,6 @@ import (
 	"io"
 	"net"
 	"syscall"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // socket is a TCP connection that is read and written by system calls that the
@@ -132,38 +129,6 @@ func (s *socket) writeNow(p []byte) (int, error) {
 func (s *socket) send(fd uintptr) {
 	n, err := sendNow(fd, s.out)
 	s.out, s.sendErr = s.out[n:], err
-}
-
-// receiveNow reads what is there; EAGAIN: nothing is.
-func receiveNow(fd uintptr, p []byte) (int, error) {
-	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
-		switch e {
-		case 0:
-			return int(n), nil
-		case syscall.EINTR:
-		case syscall.EAGAIN:
-			return 0, errAgain
-		default:
-			return 0, e
-		}
-	}
-}
-
-// sendNow writes as much as there is room for; EAGAIN: there is none.
-func sendNow(fd uintptr, p []byte) (int, error) {
-	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-		switch e {
-		case 0:
-			return int(n), nil
-		case syscall.EINTR:
-		case syscall.EAGAIN:
-			return 0, errAgain
-		default:
-			return 0, e
-		}
-	}
 }
 
 // errAgain is syscall.EAGAIN as an error, made once.
