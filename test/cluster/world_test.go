@@ -215,7 +215,7 @@ func engineDeployment(e engines) *appsv1.Deployment {
 						}}},
 						ReadinessProbe: &corev1.Probe{
 							ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health", Port: intstr.FromInt32(8000)}},
-							PeriodSeconds: 1,
+							PeriodSeconds: 1, TimeoutSeconds: 5, // a busy machine is no fault of the engine
 						},
 						// Requests that are on their way still find the engine.
 						Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 2}}},
