@@ -210,7 +210,7 @@ func (c *Controller) makeEvents(scheme *runtime.Scheme, clients *kubernetes.Clie
 	c.events = newAnnouncer(c.recorder)
 	c.recording = func(ctx context.Context) {
 		defer broadcaster.Shutdown()
-		watching := broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")})
+		watching := broadcaster.StartRecordingToSink(sink{&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")}})
 		defer watching.Stop()
 		<-ctx.Done()
 	}
