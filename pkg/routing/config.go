@@ -240,7 +240,11 @@ type Phase string
 // The phases that change how a Model is served. Any other phase leaves
 // readiness to the endpoints.
 const (
+	// PhaseFailed: requests do not wait for a replica, and label groups go by.
 	PhaseFailed Phase = "Failed"
+	// PhaseNotReady: label groups go by while another member is Ready, whatever
+	// the endpoints say.
+	PhaseNotReady Phase = "NotReady"
 )
 
 // Backend is a Model, a plain Service port or a label group.

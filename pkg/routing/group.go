@@ -1,12 +1,15 @@
 package routing
 
 // Members are chosen among those that can take the request. Ready says that a
-// member has ready endpoints and is not Failed; like the pods of one Model,
+// member has ready endpoints and that nobody's phase says otherwise; like the pods
+// of one Model,
 // members whose endpoints are all passed over, or all tried by this request,
 // are left out while another Ready member can take it.
 
 // MemberReady says whether b, as a member of a group, is Ready.
-func (b *CompiledBackend) MemberReady() bool { return len(b.Ready) > 0 && b.Phase != PhaseFailed }
+func (b *CompiledBackend) MemberReady() bool {
+	return len(b.Ready) > 0 && b.Phase != PhaseFailed && b.Phase != PhaseNotReady
+}
 
 // able says whether a Ready member has an endpoint that how allows.
 func (b *CompiledBackend) able(in *RouteInput, how leniency) bool {

@@ -203,16 +203,31 @@ func TestGroupGoesPastAMemberThatFails(t *testing.T) {
 	checkIdle(t, append(g.Members, g)...)
 }
 
-func TestGroupFailedMemberIsNotReady(t *testing.T) {
-	o := testOptions()
-	w := groupWorld("ab", 0)
-	w.Backends[0].Phase = PhaseFailed
-	g := backendOf(t, w, o, "Group/ns/g")
-	for _, m := range members(g, o, 4, func(int) fields { return nil }) {
-		if m != "b" {
-			t.Errorf("picked %s", m)
+// A phase that says a member is not Ready counts, whatever its endpoints say; where
+// no other member is Ready, its endpoints serve all the same.
+func TestGroupGoesByPhases(t *testing.T) {
+	for _, phase := range []Phase{PhaseFailed, PhaseNotReady} {
+		o := testOptions()
+		w := groupWorld("ab", 0)
+		w.Backends[0].Phase = phase
+		g := backendOf(t, w, o, "Group/ns/g")
+		for _, m := range members(g, o, 4, func(int) fields { return nil }) {
+			if m != "b" {
+				t.Errorf("%s: picked %s", phase, m)
+			}
 		}
 	}
+	o := testOptions()
+	w := groupWorld("ab", 0)
+	w.Backends[0].Phase, w.Backends[1].Phase = PhaseNotReady, PhaseNotReady
+	g := backendOf(t, w, o, "Group/ns/g")
+	var l Lease
+	var d Decision
+	g.Decide(input(o, startOfTime, 1), &l, &d)
+	if d.Outcome != OutcomePod || d.GroupOutcome != GroupFallbackNoReady {
+		t.Errorf("without any Ready member: %v, %v; want a pod, %v", d.Outcome, d.GroupOutcome, GroupFallbackNoReady)
+	}
+	l.Release(startOfTime, ResultOK)
 }
 
 func TestGroupNeedsBody(t *testing.T) {

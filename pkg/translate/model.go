@@ -62,8 +62,12 @@ func (t *translation) resolveModel(obj *v1alpha2.Model) *modelState {
 	m.readAnnotations(serviceName, svc)
 	m.readServerless()
 	t.resolveModelService(m, serviceName, svc)
-	if phase := t.foreignPhase(obj); phase == v1alpha2.PhaseFailed {
+	switch t.foreignPhase(obj) {
+	case "", v1alpha2.PhaseReady:
+	case v1alpha2.PhaseFailed:
 		m.backend.Phase = routing.PhaseFailed
+	default:
+		m.backend.Phase = routing.PhaseNotReady
 	}
 	return m
 }
