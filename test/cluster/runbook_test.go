@@ -38,7 +38,7 @@ func TestRunbook(t *testing.T) {
 	t.Cleanup(traffic.end)
 
 	t.Run("nothing is wrong", func(t *testing.T) {
-		r.run(t, 0, "chat").says(t,
+		r.eventually(t, 0, "chat").says(t,
 			`NAME +STRATEGY +READY +PHASE +AGE`, `chat +prefix +2/2 +Ready +\S+`, `annotations: routing=prefix route-priority=10`,
 			`chat-\S+ +IPv4 +8000 `, `[0-9.]+ ready=true serving=true terminating=false chat-`,
 			`[1-9]\d* pod`, `[1-9]\d* canonical`, `[1-9]\d* [0-9.]+:8000`, `fallback ratio: 0.000`, `routing to pod.*canonical`,
@@ -48,7 +48,7 @@ func TestRunbook(t *testing.T) {
 		r.run(t, 0, "sleeper", "baseline", "coldstart").says(t, `sleeper +least-loaded +0/0 +Idle`, `phase Idle, last active *\n`, `sleeper +0/0`, `nothing found`)
 	})
 	t.Run("engines restart", func(t *testing.T) {
-		r.run(t, 0, "chat", "churn", "--restart").says(t, `restarted`, `fallback ratio before 0.000, during 0.\d+, after 0.000`, `nothing found`)
+		r.eventually(t, 0, "chat", "churn", "--restart").says(t, `restarted`, `fallback ratio before 0.000, during 0.\d+, after 0.000`, `nothing found`)
 	})
 	t.Run("a replica is not ready", func(t *testing.T) {
 		w.engineReady("chat", 2)
@@ -62,8 +62,8 @@ func TestRunbook(t *testing.T) {
 	})
 	t.Run("a replica is ready and fails", func(t *testing.T) {
 		pod := w.pods(map[string]string{"app": "chat"})[0]
-		w.fault(pod, `{"kind":"status","status":500}`)
-		r.eventually(t, "chat", "triage").says(t, `! +replica [0-9.]+:8000 is passed over, because it fails`)
+		w.fault(pod, `{"kind":"status","status":500,"path":"/v1/"}`)
+		r.eventually(t, 1, "chat", "triage").says(t, `! +replica [0-9.]+:8000 is passed over, because it fails`)
 		w.fault(pod, "")
 	})
 	t.Run("malformed keys", func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRunbook(t *testing.T) {
 	})
 	t.Run("a mistake in the Model", func(t *testing.T) {
 		change(w, "spare", &v1alpha2.Model{}, func(m *v1alpha2.Model) { m.Annotations = map[string]string{"flexinfer.ai/routing": "sticky"} })
-		r.eventually(t, "spare", "baseline", "gateway").says(t, `! +RoutingValid: .*"sticky" is no routing strategy`)
+		r.eventually(t, 1, "spare", "baseline").says(t, `! +RoutingValid: .*"sticky" is no routing strategy`)
 	})
 	t.Run("bad command lines", func(t *testing.T) {
 		r.run(t, 2, "chatt").says(t, `cannot read Model \S+/chatt: correct the name or --namespace`)
@@ -124,13 +124,14 @@ func (r *runbook) run(t *testing.T, code int, arguments ...string) output {
 	return out
 }
 
-// eventually runs the script until it finds something.
-func (r *runbook) eventually(t *testing.T, arguments ...string) (out output) {
+// eventually runs the script until it ends with a code: what is wrong, and what
+// was, takes a moment to be known.
+func (r *runbook) eventually(t *testing.T, code int, arguments ...string) (out output) {
 	t.Helper()
 	eventually(t, func() string {
-		var code int
-		if out, code = r.try(t, arguments...); code != 1 {
-			return fmt.Sprintf("nothing is found:\n%s", out)
+		var got int
+		if out, got = r.try(t, arguments...); got != code {
+			return fmt.Sprintf("exit code %d, want %d:\n%s", got, code, out)
 		}
 		return ""
 	})
@@ -179,7 +180,9 @@ type traffic struct {
 
 func newTraffic(g *target) *traffic {
 	f := &traffic{target: g, stop: make(chan struct{}), model: "chat"}
-	f.done.Go(f.run)
+	for range 4 {
+		f.done.Go(f.run)
+	}
 	return f
 }
 
@@ -200,7 +203,7 @@ func (f *traffic) run() {
 		select {
 		case <-f.stop:
 			return
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		}
 		f.mu.Lock()
 		model, edit := f.model, f.edit
@@ -211,12 +214,12 @@ func (f *traffic) run() {
 
 // one sends one request. What becomes of it is for the runbook to tell.
 func (f *traffic) one(i int, model string, edit func(*http.Request)) {
-	path, body := "/v1/embeddings", `{"model":"chat","input":"Hello"}`
+	path, body := "/v1/embeddings", `{"model":"chat"}`
 	if model != "" {
 		if i%3 == 0 {
 			model = "team-chat"
 		}
-		path, body = "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"system","content":"You serve customer %d."},{"role":"user","content":"Hello"}]}`, model, i%5)
+		path, body = "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"system","content":"You serve customer %d."},{"role":"user","content":"Hello"}]}`, model, i%20)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
