@@ -2,8 +2,9 @@ package control
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
+
+	"flexinfer.ai/gateway/internal/control/provision"
 )
 
 // sink writes events to the API server. One that comes when its namespace has gone,
@@ -23,18 +24,8 @@ func (s sink) Update(e *corev1.Event) (*corev1.Event, error) {
 }
 
 func orGone(e, written *corev1.Event, err error) (*corev1.Event, error) {
-	if isNamespaceGone(err) {
+	if provision.NamespaceGone(err) {
 		return e, nil
 	}
 	return written, err
-}
-
-// isNamespaceGone reports whether something cannot be made because the namespace
-// that it would be in has gone or is going.
-func isNamespaceGone(err error) bool {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return true
-	}
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // client-go wraps none
-	return ok && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }

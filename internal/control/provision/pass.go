@@ -6,9 +6,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -151,7 +149,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *gatewayState) {
 
 // tell records what an attempt came to.
 func (r *Reconciler) tell(s *gatewayState, err error) {
-	if isPassing(err) && s.failures < 3 || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if isPassing(err) && s.failures < 3 || NamespaceGone(err) {
 		return // the next attempt reads what others wrote meanwhile; or the Gateway is about to go
 	}
 	r.mu.Lock()
