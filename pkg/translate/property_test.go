@@ -132,6 +132,9 @@ func writeStatuses(res translate.Resources, r translate.Result) {
 	for _, s := range r.Models {
 		for _, o := range res.Models {
 			if o.Name == s.Name.Name && o.Namespace == s.Name.Namespace {
+				if o.Status.Phase == "" { // else it is its author's
+					o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "us", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:phase":{}}}`)}}
+				}
 				o.Status = s.Status
 			}
 		}
