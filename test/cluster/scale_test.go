@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +43,7 @@ func TestScale(t *testing.T) {
 	w := newWorld(t)
 	w.create(engineService("engine"), engineDeployment(engines{model: "engine", replicas: 1}))
 	address := w.gateway("big", scalePods)
-	c := watchController(t)
+	c := watchController(t, w)
 	engine := w.engineAddress("engine")
 
 	began := time.Now()
@@ -302,6 +304,7 @@ func (w *world) oneEndpointAtATime(c *controller) {
 // controller is the replicas of the controller as their metrics and logs show them.
 type controller struct {
 	t      *testing.T
+	worlds []*world // whose objects it is watched with
 	pods   []corev1.Pod
 	since0 time.Time
 	before readings
@@ -311,9 +314,10 @@ type controller struct {
 type readings map[string]map[string]*dto.MetricFamily
 
 // watchController begins to watch the controller; it must not restart any more.
-func watchController(t *testing.T) *controller {
+// What it says of namespaces other than these worlds' is not heard.
+func watchController(t *testing.T, worlds ...*world) *controller {
 	t.Helper()
-	c := &controller{t: t, since0: time.Now(), pods: controllerPods(t)}
+	c := &controller{t: t, worlds: worlds, since0: time.Now(), pods: controllerPods(t)}
 	c.before = c.read()
 	return c
 }
@@ -450,10 +454,22 @@ func (c *controller) unharmed() {
 		}
 	}
 	for _, line := range c.log() {
+		if !c.concerns(line) {
+			continue
+		}
 		if strings.Contains(line, " ERROR ") || strings.Contains(strings.ToLower(line), "forbidden") {
 			c.t.Errorf("the controller says: %.400s", line)
 		}
 	}
+}
+
+var namespaceOf = regexp.MustCompile(`namespace=(\S+)|namespaces \\*"([^"\\]+)`)
+
+// concerns reports whether a line of the log is about no namespace, or one of the
+// worlds'.
+func (c *controller) concerns(line string) bool {
+	m := namespaceOf.FindStringSubmatch(line)
+	return m == nil || slices.ContainsFunc(c.worlds, func(w *world) bool { return w.namespace == m[1] || w.namespace == m[2] })
 }
 
 // log is what the replicas have logged since the beginning.
