@@ -150,7 +150,7 @@ func (m *Machine) setModel(model Model, now time.Time) {
 		s = &modelState{since: now, former: map[string]time.Time{}, load: map[podKey]Demand{}, active: earlier(model.LastActive, now)}
 		m.models[model.Key] = s
 	} else if model.LastActive.After(s.seen) {
-		m.stirred(s, now) // another replica of the controller heard of activity
+		m.heardElsewhere(s, model.LastActive, now)
 	}
 	s.seen = later(s.seen, model.LastActive)
 	if model.Generation != s.Generation || model.Target != s.Target {
@@ -287,6 +287,18 @@ func (m *Machine) Lost(gateway, name string, now time.Time) {
 	}
 	pod.since = time.Time{}
 	m.forgetIfGone(gateway, name, now)
+}
+
+// heardElsewhere takes the activity that another replica of the controller told in
+// status.lastActiveTime, a whole second. It is as old as it says: taken for
+// activity of now it would be told anew, to be heard by the other replica in turn,
+// and the Model would never come to rest.
+func (m *Machine) heardElsewhere(s *modelState, told, now time.Time) {
+	at := later(s.active, earlier(told.Add(time.Second-1), now))
+	if at.After(s.active.Add(slack)) { // that replica hears a pod that is out of touch here
+		m.stirred(s, now)
+	}
+	s.active = at
 }
 
 // concerns says whether what a Gateway's pods report about the Model counts.

@@ -316,6 +316,62 @@ func TestActivityElsewhere(t *testing.T) {
 	b.want(1, "sleep")
 }
 
+// Two replicas of the controller hear the same activity, and each what the other
+// tells of it, late: that keeps no Model awake.
+func TestReplicasDoNotEcho(t *testing.T) {
+	for _, lag := range []time.Duration{0, 300 * time.Millisecond, 1300 * time.Millisecond, 4 * time.Second} {
+		leader, other := newBench(t, nil), newBench(t, nil)
+		other.lead = false
+		both := []*bench{leader, other}
+		type write struct{ at, told time.Time }
+		var written []write
+		touches := 0
+		ended := leader.now.Add(10*time.Second + 700*time.Millisecond)
+		for asleep := false; !asleep; {
+			now := leader.now
+			if now.Sub(ended) > idle+2*time.Second {
+				t.Fatalf("lag %v: awake %v after the last activity, %d touches", lag, now.Sub(ended), touches)
+			}
+			for _, b := range both {
+				running := 0
+				if now.Before(ended) {
+					running = 1
+				}
+				b.report("a", 0, running)
+				for len(written) > 0 && !written[0].at.Add(lag).After(now) {
+					for _, b := range both {
+						b.world.Models[0].LastActive = later(b.world.Models[0].LastActive, written[0].told)
+					}
+					written = written[1:]
+				}
+				b.m.SetWorld(b.world, now)
+				actions, _ := b.m.Decide(now, b.lead, 100)
+				for _, a := range actions {
+					switch a.Verb {
+					case Touch:
+						touches++
+						written = append(written, write{now, a.Active})
+						b.finish(a, 0, 0)
+					case Sleep:
+						asleep = true
+					default:
+						b.finish(a, 1, 1)
+					}
+				}
+			}
+			for _, b := range both {
+				b.pass(100 * time.Millisecond)
+			}
+		}
+		if slept := leader.now.Sub(ended); slept < idle {
+			t.Errorf("lag %v: asleep %v after the last activity", lag, slept)
+		}
+		if touches > 10 {
+			t.Errorf("lag %v: %d touches for 10 s of activity", lag, touches)
+		}
+	}
+}
+
 func TestTouchIsThrottled(t *testing.T) {
 	b := newBench(t, func(m *Model) { m.IdleTimeout = 0 })
 	b.want(1, "look")
