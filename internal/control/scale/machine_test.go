@@ -323,6 +323,7 @@ func TestReplicasDoNotEcho(t *testing.T) {
 		leader, other := newBench(t, nil), newBench(t, nil)
 		other.lead = false
 		both := []*bench{leader, other}
+		begun := map[*bench]time.Time{leader: leader.now, other: leader.now.Add(2500 * time.Millisecond)}
 		type write struct{ at, told time.Time }
 		var written []write
 		touches := 0
@@ -334,7 +335,11 @@ func TestReplicasDoNotEcho(t *testing.T) {
 			}
 			for _, b := range both {
 				running := 0
-				if now.Before(ended) {
+				begun, end := begun[b], ended
+				if b == other {
+					end = end.Add(700 * time.Millisecond) // it hears later
+				}
+				if !now.Before(begun) && now.Before(end) {
 					running = 1
 				}
 				b.report("a", 0, running)
