@@ -3,6 +3,7 @@ package scale
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -66,10 +67,7 @@ func (c *carrier) touch(ctx context.Context, a Action) error {
 func (c *carrier) tell(ctx context.Context, a Action, o Outcome) {
 	target := a.Model.Target
 	what := fmt.Sprintf("%s %s", target.Kind, target.Name)
-	switch {
-	case o.Err != nil:
-		c.o.Logger.Warn("cannot scale a Model's target; it is tried again", "action", a.Verb, "model", a.Model.Key, "target", what, "error", o.Err)
-	case o.Before != o.After:
+	if o.Err == nil && o.Before != o.After {
 		c.o.Logger.Info("scaled a Model's target", "action", a.Verb, "model", a.Model.Key, "target", what,
 			"from", o.Before, "to", o.After, "waiting", a.Waiting, "idle", a.Idle.Round(time.Second))
 	}
@@ -80,6 +78,14 @@ func (c *carrier) tell(ctx context.Context, a Action, o Outcome) {
 		}
 		return
 	}
+	want := conditionOf(a.Model, o.Err)
+	if o.Err != nil {
+		level := slog.LevelWarn
+		if held := c.held(a.Model.Key, model, want.Type); held != nil && held.Status == want.Status && held.Message == want.Message {
+			level = slog.LevelDebug // the Model says so already, and its author may be slow
+		}
+		c.o.Logger.Log(ctx, level, "cannot scale a Model's target; it is tried again", "action", a.Verb, "model", a.Model.Key, "target", what, "error", o.Err)
+	}
 	if o.Err == nil && o.Before != o.After {
 		reason, text := reasonWoken, fmt.Sprintf("Scaled %s from %d to %d: %s", what, o.Before, o.After, why(a))
 		if o.After < o.Before {
@@ -87,7 +93,7 @@ func (c *carrier) tell(ctx context.Context, a Action, o Outcome) {
 		}
 		c.o.Recorder.Event(reference(model), corev1.EventTypeNormal, reason, text)
 	}
-	c.setCondition(ctx, model, conditionOf(a.Model, o.Err))
+	c.setCondition(ctx, model, want)
 }
 
 func why(a Action) string {
