@@ -45,7 +45,7 @@ func TestHostileObjects(t *testing.T) {
 			took := o.newRouteServes(g)
 			t.Logf("%d objects taken, %d refused by the API server (%s); a new route of others serves after %v", made, len(refused), firstLine(refused), took)
 			c.t = t
-			c.unharmed()
+			c.unharmed("cannot scale a Model's target", "names a kind that the controller may not watch")
 			c.silent("PRIVATE KEY", "hunter2")
 		})
 	}
