@@ -464,13 +464,13 @@ func (c *controller) unharmed(but ...string) {
 	}
 }
 
-var namespaceOf = regexp.MustCompile(`namespace=(\S+)|namespaces \\*"([^"\\]+)`)
+var namespaceOf = regexp.MustCompile(`namespace=(\S+)|(?:model|gateway)=([^/ ]+)/|namespaces \\*"([^"\\]+)`)
 
 // concerns reports whether a line of the log is about no namespace, or one of the
 // worlds'.
 func (c *controller) concerns(line string) bool {
 	m := namespaceOf.FindStringSubmatch(line)
-	return m == nil || slices.ContainsFunc(c.worlds, func(w *world) bool { return w.namespace == m[1] || w.namespace == m[2] })
+	return m == nil || slices.ContainsFunc(c.worlds, func(w *world) bool { return w.namespace == m[1]+m[2]+m[3] })
 }
 
 // log is what the replicas have logged since the beginning.
