@@ -42,12 +42,26 @@ type credential struct {
 	renew time.Time
 }
 
+// signedBy reports whether one of the trusted CAs has signed the certificate: the
+// controller trusts the same ones.
+func (c *credential) signedBy(trust *x509.CertPool) bool {
+	_, err := c.cert.Leaf.Verify(x509.VerifyOptions{
+		Roots: trust, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		CurrentTime: c.cert.Leaf.NotBefore, // whether it has expired is for the controller's clock to say
+	})
+	return err == nil
+}
+
 // current is a credential that is good for some time; it is got from the replica
 // at address if need be.
 func (e *enrollment) current(ctx context.Context, address string) (*credential, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.have != nil && time.Now().Before(e.have.renew) {
+	trust, err := e.trust()
+	if err != nil {
+		return nil, err
+	}
+	if e.have != nil && time.Now().Before(e.have.renew) && e.have.signedBy(trust) {
 		return e.have, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, enrollTime)
@@ -112,12 +126,22 @@ func newCredential(key *ecdsa.PrivateKey, chain []byte) (*credential, error) {
 		return nil, err
 	}
 	c.cert.Leaf = leaf
-	c.renew = time.Now().Add(time.Until(leaf.NotAfter) * 3 / 4)
+	c.renew = renewAt(leaf)
 	return c, nil
 }
 
-// dial prepares a connection to one replica; c is nil before enrollment.
-func (e *enrollment) dial(address string, c *credential) (*grpc.ClientConn, error) {
+// leastLife is how long a credential is used at least, unless it is refused.
+const leastLife = 10 * time.Second
+
+// renewAt is when a certificate that was made a moment ago is due for renewal,
+// whatever the clock of this machine says of its times.
+func renewAt(leaf *x509.Certificate) time.Time {
+	life := leaf.NotAfter.Sub(leaf.NotBefore) - backdated
+	return time.Now().Add(max(life*3/4, leastLife))
+}
+
+// trust reads the certificates by which the controller is known.
+func (e *enrollment) trust() (*x509.CertPool, error) {
 	bundle, err := os.ReadFile(e.caFile)
 	if err != nil {
 		return nil, fmt.Errorf("the controller's CA cannot be read: %w", err)
@@ -125,6 +149,15 @@ func (e *enrollment) dial(address string, c *credential) (*grpc.ClientConn, erro
 	trust := x509.NewCertPool()
 	if !trust.AppendCertsFromPEM(bundle) {
 		return nil, fmt.Errorf("%s holds no certificate", e.caFile)
+	}
+	return trust, nil
+}
+
+// dial prepares a connection to one replica; c is nil before enrollment.
+func (e *enrollment) dial(address string, c *credential) (*grpc.ClientConn, error) {
+	trust, err := e.trust()
+	if err != nil {
+		return nil, err
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: trust, ServerName: e.serverName}
 	if c != nil {

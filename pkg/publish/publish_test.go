@@ -409,13 +409,18 @@ func TestUnreadable(t *testing.T) {
 	f := func(r resource, want string) {
 		t.Helper()
 		next := map[resourceID]*resource{r.ID: &r}
+		var removed []resourceID
 		for id, old := range s.resources {
-			if id != r.ID {
+			switch {
+			case id == r.ID:
+			case old.unreadable != nil:
+				removed = append(removed, id)
+			default:
 				next[id] = old
 			}
 		}
 		w := whole{Generation: 2, Version: wholeVersion(next)}
-		if err := s.take([]resource{r}, nil, w); err != nil {
+		if err := s.take([]resource{r}, removed, w); err != nil {
 			t.Fatal(err)
 		}
 		if s.ack.Version != w.Version || s.ack.Error == "" || len(s.ack.Refused) != 1 || !strings.Contains(s.ack.Refused[0].Reason, want) {
@@ -433,11 +438,11 @@ func TestUnreadable(t *testing.T) {
 	lie.Content = []byte(`{"Key":"HTTPRoute/ns/q"}`)
 	f(lie, "not what its version says")
 
-	if err := s.take(nil, nil, whole{Version: "another"}); err == nil || len(s.resources) != 0 {
+	if err := s.take(nil, nil, whole{Version: "another"}); err == nil || len(s.held()) != 0 {
 		t.Errorf("a whole that is not: %v", err)
 	}
-	if got := s.Received(); got.Changes != 6 || got.Resources != 5 || got.Bytes == 0 || got.RemovedResources != 0 {
-		t.Errorf("received %+v, want 6 changes with 5 resources", got)
+	if got := s.Received(); got.Changes != 6 || got.Resources != 5 || got.Bytes == 0 || got.RemovedResources != 2 {
+		t.Errorf("received %+v, want 6 changes with 5 resources and 2 removals", got)
 	}
 }
 

@@ -58,7 +58,8 @@ type resource struct {
 	Version string
 	Content json.RawMessage
 
-	value any // what Content says: a routing.Route and so on, by value
+	value      any   // what Content says: a routing.Route and so on, by value
+	unreadable error // why value says nothing; only of what came over the wire
 }
 
 // newResource encodes one resource.

@@ -67,12 +67,15 @@ func (c *session) receive(stream grpc.ClientStream, s *Subscriber) error {
 			continue
 		}
 		set, removed = append(set, m.Update.Set...), append(removed, m.Update.Removed...)
-		if m.Update.Whole != nil && s.follows(c) {
+		if m.Update.Whole == nil {
+			continue
+		}
+		if s.follows(c) {
 			if err := s.take(set, removed, *m.Update.Whole); err != nil {
 				return err
 			}
-			set, removed = nil, nil
 		}
+		set, removed = nil, nil
 	}
 }
 
@@ -120,14 +123,14 @@ func (c *session) send(ctx context.Context, stream grpc.ClientStream, s *Subscri
 
 // sendHeld says which versions are held and asks for what is new from now on.
 func sendHeld(stream grpc.ClientStream, held map[resourceID]string) error {
-	part := map[resourceID]string{}
+	part, bytes := map[resourceID]string{}, 0
 	for id, version := range held {
 		part[id] = version
-		if len(part) == heldPerMessage {
+		if bytes += heldBytes(id, version); bytes >= chunkBytes {
 			if err := stream.SendMsg(&upstream{Held: part}); err != nil {
 				return err
 			}
-			part = map[resourceID]string{}
+			part, bytes = map[resourceID]string{}, 0
 		}
 	}
 	return stream.SendMsg(&upstream{Held: part, Follow: true})

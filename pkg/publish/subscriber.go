@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +56,7 @@ type Subscriber struct {
 	applying  sync.Mutex // orders Apply; guards resources and generation
 	resources map[resourceID]*resource
 	whole     whole
+	anew      bool // what is held is in doubt: the next change is to be all of it
 
 	mu       sync.Mutex
 	sessions map[*session]bool
@@ -176,7 +179,7 @@ func (s *Subscriber) begin() {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	if s.whole.Version != "" {
-		s.settle(nil)
+		s.settle()
 	}
 }
 
@@ -353,10 +356,13 @@ func (s *Subscriber) greeted(session *session, instance string, peers map[string
 	signal(s.stir)
 }
 
-// held are the versions that this pod holds.
+// held are the versions that this pod holds; none where they are in doubt.
 func (s *Subscriber) held() map[resourceID]string {
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	if s.anew {
+		return nil
+	}
 	held := make(map[resourceID]string, len(s.resources))
 	for id, r := range s.resources {
 		held[id] = r.Version
@@ -369,24 +375,24 @@ func (s *Subscriber) take(set []resource, removed []resourceID, w whole) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.count(set, removed)
-	next := maps.Clone(s.resources)
+	next := map[resourceID]*resource{}
+	if !s.anew {
+		maps.Copy(next, s.resources)
+	}
 	for _, id := range removed {
 		delete(next, id)
 	}
-	var unreadable []Refusal
 	for i := range set {
 		r := &set[i]
-		if err := r.decode(); err != nil {
-			unreadable = append(unreadable, Refusal{Key: r.ID.Key, Reason: err.Error()})
-		}
+		r.unreadable = r.decode()
 		next[r.ID] = r
 	}
 	if version := wholeVersion(next); version != w.Version {
-		s.resources = map[resourceID]*resource{}
+		s.anew = true // what is served goes on
 		return errors.New("what was received is not the whole Config; it is asked for anew")
 	}
-	s.resources, s.whole = next, w
-	s.settle(unreadable)
+	s.resources, s.whole, s.anew = next, w, false
+	s.settle()
 	return nil
 }
 
@@ -398,16 +404,16 @@ func (s *Subscriber) reapply() {
 	if due {
 		s.applying.Lock()
 		defer s.applying.Unlock()
-		s.settle(nil)
+		s.settle()
 	}
 }
 
 // settle applies what is held and acknowledges it; s.applying is held. A Config
 // with something unreadable is not applied: the controller sends one without.
-func (s *Subscriber) settle(unreadable []Refusal) {
-	ack := &acknowledgment{Generation: s.whole.Generation, Version: s.whole.Version, Refused: unreadable}
+func (s *Subscriber) settle() {
+	ack := &acknowledgment{Generation: s.whole.Generation, Version: s.whole.Version, Refused: unreadable(s.resources)}
 	var retryAt time.Time
-	if len(unreadable) > 0 {
+	if len(ack.Refused) > 0 {
 		ack.Error = "the configuration holds resources that this gateway cannot read; the former one goes on"
 	} else {
 		applied := s.o.Apply(assemble(s.whole.Generation, s.resources))
@@ -419,12 +425,25 @@ func (s *Subscriber) settle(unreadable []Refusal) {
 			retryAt = time.Now().Add(applied.Retry)
 		}
 	}
+	ack.Refused = ack.Refused[:min(len(ack.Refused), maxRefused)]
 	for i := range ack.Refused {
-		ack.Refused[i].Version = keyedVersion(s.resources, ack.Refused[i].Key)
+		r := &ack.Refused[i]
+		r.Version, r.Reason = keyedVersion(s.resources, r.Key), cut(r.Reason)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ack, s.retryAt = ack, retryAt
 	s.wakeSessions()
 	signal(s.stir)
+}
+
+// unreadable are the resources that this version of the gateway cannot read.
+func unreadable(resources map[resourceID]*resource) (refused []Refusal) {
+	for id, r := range resources {
+		if r.unreadable != nil {
+			refused = append(refused, Refusal{Key: id.Key, Reason: r.unreadable.Error()})
+		}
+	}
+	slices.SortFunc(refused, func(a, b Refusal) int { return strings.Compare(a.Key, b.Key) })
+	return refused
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,10 +19,10 @@ import (
 
 // Bounds of what one pod may say.
 const (
-	maxHeld        = 1 << 18 // resources
-	maxRefused     = 1024    // resources of one acknowledgement
-	maxReason      = 1024    // bytes
-	maxDemanded    = 1 << 14 // Models of one report
+	maxHeldBytes   = 32 << 20 // resources that it holds, some 200,000
+	maxRefused     = 1024     // resources of one acknowledgement
+	maxReason      = 1024     // bytes
+	maxDemanded    = 1 << 14  // Models of one report
 	maxFutureYears = 10 * 365 * 24 * time.Hour
 )
 
@@ -32,10 +33,11 @@ type subscription struct {
 	cancel context.CancelCauseFunc
 	woken  chan struct{} // capacity 1
 
-	mu     sync.Mutex
-	follow bool
-	held   map[resourceID]string // what the pod has, the sender's once it follows
-	ack    acknowledgment
+	mu        sync.Mutex
+	follow    bool
+	held      map[resourceID]string // what the pod has, the sender's once it follows
+	heldBytes int
+	ack       acknowledgment
 }
 
 func (s *subscription) wake() {
@@ -59,7 +61,9 @@ var (
 	errExpired  = status.Error(codes.Unauthenticated, "the client certificate has expired: enroll again")
 )
 
-// subscribe serves one stream: this goroutine sends, another receives.
+// subscribe serves one stream: a goroutine sends, another receives. It does not
+// wait for them: they may be held up by a pod that neither reads nor leaves, and
+// end with the stream.
 func (p *Publisher) subscribe(stream grpc.ServerStream) error {
 	who, until, err := subscriber(stream.Context())
 	if err != nil {
@@ -74,7 +78,9 @@ func (p *Publisher) subscribe(stream grpc.ServerStream) error {
 	p.join(s)
 	defer p.leave(s)
 	go func() { cancel(p.receive(stream, s)) }()
-	return p.send(ctx, stream, s)
+	go func() { cancel(p.send(ctx, stream, s)) }()
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 // subscriber is who has opened a stream, and until when its certificate holds.
@@ -162,8 +168,11 @@ func (s *subscription) takeHeld(m *upstream) error {
 	if s.follow {
 		return errors.New("the stream follows already")
 	}
-	if len(s.held)+len(m.Held) > maxHeld {
-		return fmt.Errorf("the pod says to hold more than %d resources", maxHeld)
+	for id, version := range m.Held {
+		s.heldBytes += heldBytes(id, version)
+	}
+	if s.heldBytes > maxHeldBytes {
+		return fmt.Errorf("the pod says to hold resources whose names have more than %d bytes", maxHeldBytes)
 	}
 	maps.Copy(s.held, m.Held)
 	if m.Follow {
@@ -173,11 +182,18 @@ func (s *subscription) takeHeld(m *upstream) error {
 	return nil
 }
 
+// heldBytes is about what it takes to remember, or to send, what a pod holds.
+func heldBytes(id resourceID, version string) int {
+	return len(id.Kind) + len(id.Key) + len(version) + 64
+}
+
 func (p *Publisher) takeAck(s *subscription, a *acknowledgment) {
 	a.Error = cut(a.Error)
 	a.Refused = a.Refused[:min(len(a.Refused), maxRefused)]
+	a.Version = cut(a.Version)
 	for i := range a.Refused {
-		a.Refused[i].Reason = cut(a.Refused[i].Reason)
+		r := &a.Refused[i]
+		r.Key, r.Version, r.Reason = cut(r.Key), cut(r.Version), cut(r.Reason)
 	}
 	s.mu.Lock()
 	s.ack = *a
@@ -186,7 +202,13 @@ func (p *Publisher) takeAck(s *subscription, a *acknowledgment) {
 	p.o.Changed(s.who.Gateway)
 }
 
-func cut(text string) string { return text[:min(len(text), maxReason)] }
+// cut is the beginning of a text.
+func cut(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "") // the cut may go through a character
+}
 
 // report turns ages into times of this process's clock.
 func (d *demand) report(who Identity, now time.Time) Report {

@@ -21,8 +21,7 @@ const (
 const (
 	chunkBytes      = 256 << 10
 	maxUpdateBytes  = 64 << 20 // what a gateway takes from its controller
-	maxRequestBytes = 4 << 20  // what a controller takes from anybody
-	heldPerMessage  = 8192     // resources in one hello
+	maxRequestBytes = 2 << 20  // what a controller takes from anybody
 )
 
 // enrollRequest asks for a client certificate. The token is in the metadata, so
