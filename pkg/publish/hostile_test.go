@@ -2,9 +2,11 @@ package publish
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -241,4 +243,91 @@ func TestComingsAndGoings(t *testing.T) {
 	}
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before+20 })
 	eventually(t, "nothing is left", func() bool { return len(r.State("ns/a").Pods) == 0 && testutil.ToFloat64(r.metrics.streams) == 0 })
+}
+
+// Strangers, and pods that open more connections than they need, keep nobody out
+// and nothing open.
+func TestAdmission(t *testing.T) {
+	in := newInstallation(t)
+	r := in.replica("one")
+	r.Publish("ns/a", config(1, "10.0.0.1:80"))
+	var idle []net.Conn
+	defer func() {
+		for _, c := range idle {
+			_ = c.Close()
+		}
+	}()
+	refused := func() float64 { return testutil.ToFloat64(r.metrics.connections.WithLabelValues("refused")) }
+	for range maxOfOnePeer + 5 {
+		c, err := net.Dial("tcp", r.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, c)
+	}
+	eventually(t, "refused", func() bool { return refused() == 5 })
+
+	// Others are served all the while.
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	other, err := dialer.Dial("tcp", r.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := tls.Client(other, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // a stranger
+	if err := conn.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	// A stranger may not go on sending.
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	sent := 0
+	for err == nil && sent < 1<<26 {
+		var n int
+		n, err = conn.Write(make([]byte, 32<<10))
+		sent += n
+	}
+	_ = conn.Close()
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a stranger has sent %d bytes: %v", sent, err)
+	}
+	for _, c := range idle {
+		_ = c.Close()
+	}
+	in.pod(r.address, "token-a1", nil).serves(t, config(1, "10.0.0.1:80"))
+}
+
+// Counts of connections add up whatever the order in which they end.
+func TestAdmissionCounts(t *testing.T) {
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAdmission(nil, m)
+	var open []*admitted
+	for range maxOfOnePeer {
+		client, server := net.Pipe()
+		defer client.Close()
+		open = append(open, a.admit(server))
+	}
+	client, server := net.Pipe()
+	defer client.Close()
+	if a.admit(server) != nil {
+		t.Error("one more than the bound was admitted")
+	}
+	for i, c := range open {
+		if i%2 == 0 {
+			c.known(time.Now().Add(time.Hour))
+			c.known(time.Now().Add(time.Hour))
+		}
+	}
+	if a.strangers != len(open)/2 || a.open != len(open) {
+		t.Errorf("%d strangers of %d", a.strangers, a.open)
+	}
+	for _, c := range open {
+		_ = c.Close()
+		_ = c.Close()
+		c.known(time.Now())
+	}
+	if a.open != 0 || a.strangers != 0 || len(a.peers) != 0 {
+		t.Errorf("after all have closed: %d open, %d strangers, %v", a.open, a.strangers, a.peers)
+	}
 }

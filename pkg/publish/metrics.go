@@ -10,6 +10,7 @@ import (
 // metrics are the Publisher's. As gRPC's stats handler they count bytes.
 type metrics struct {
 	streams     prometheus.Gauge
+	connections *prometheus.CounterVec
 	enrollments *prometheus.CounterVec
 	acks        *prometheus.CounterVec
 	changes     prometheus.Counter
@@ -25,6 +26,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		streams:     prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "streams", Help: "Open streams of gateway pods."}),
+		connections: counter("connections_total", "Connections by result: admitted; refused (too many are open, of all or of one address).", "result"),
 		enrollments: counter("enrollments_total", "Requests of gateway pods for a certificate, by result: enrolled, refused, failed.", "result"),
 		acks: counter("acknowledgements_total", "Acknowledgements of gateway pods, by result: applied; refused (resources left out); "+
 			"failed (not, or not wholly, in force).", "result"),
@@ -35,7 +37,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.streams, m.enrollments, m.acks, m.changes, m.resources, m.bytes} {
+	for _, c := range []prometheus.Collector{m.streams, m.connections, m.enrollments, m.acks, m.changes, m.resources, m.bytes} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
 	"flexinfer.ai/gateway/pkg/routing"
@@ -185,11 +184,11 @@ func (g *gatewayState) wake() {
 // keep what they have and follow another replica.
 func (p *Publisher) Serve(ctx context.Context, l net.Listener) error {
 	server := grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(p.serving.tlsConfig())),
+		grpc.Creds(newHandshakes(p.serving.tlsConfig())),
 		grpc.ForceServerCodecV2(codec{}),
 		grpc.StatsHandler(p.metrics),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
-		grpc.MaxConcurrentStreams(8),
+		grpc.MaxConcurrentStreams(2),
 		grpc.MaxHeaderListSize(64<<10),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
@@ -199,7 +198,7 @@ func (p *Publisher) Serve(ctx context.Context, l net.Listener) error {
 	)
 	server.RegisterService(&serviceDesc, p)
 	defer context.AfterFunc(ctx, server.Stop)()
-	err := server.Serve(l)
+	err := server.Serve(newAdmission(l, p.metrics))
 	if ctx.Err() != nil {
 		return nil
 	}
