@@ -50,7 +50,7 @@ func (n notice) subject() subject { return subject{n.about.GetUID(), n.reason} }
 // pods refused, and what cannot be provisioned. One of a reason for each object.
 func notices(res translate.Resources, result translate.Result, outcomes map[types.NamespacedName]provision.Outcome) []notice {
 	c := newCollector(res, result)
-	c.tell(result.Warnings, res.HTTPRoutes)
+	c.tell(result.Warnings, res)
 	for _, left := range result.LeftOut {
 		c.add("Gateway", left.Gateway, reasonRefused, fmt.Sprintf("%s is left out until it changes, because the gateway pods refused it: %s", left.Key, left.Reason))
 	}
@@ -85,12 +85,16 @@ func newCollector(res translate.Resources, result translate.Result) *collector {
 	return c
 }
 
-// tell adds what is wrong with objects of ours, and with routes that are nobody's.
-func (c *collector) tell(warnings []translate.Warning, routes []*gwapiv1.HTTPRoute) {
-	nobodys := map[types.NamespacedName]*gwapiv1.HTTPRoute{}
+// tell adds what is wrong with objects of ours, and with Gateways and routes that
+// are nobody's.
+func (c *collector) tell(warnings []translate.Warning, res translate.Resources) {
+	nobodys := map[objectName]client.Object{}
 	if slices.ContainsFunc(warnings, func(w translate.Warning) bool { return w.Ownerless }) {
-		for _, r := range routes {
-			nobodys[client.ObjectKeyFromObject(r)] = r
+		for _, g := range res.Gateways {
+			nobodys[objectName{"Gateway", client.ObjectKeyFromObject(g)}] = g
+		}
+		for _, r := range res.HTTPRoutes {
+			nobodys[objectName{"HTTPRoute", client.ObjectKeyFromObject(r)}] = r
 		}
 	}
 	for _, w := range warnings {
@@ -99,8 +103,8 @@ func (c *collector) tell(warnings []translate.Warning, routes []*gwapiv1.HTTPRou
 			text = w.Field + ": " + text
 		}
 		name := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
-		if r := nobodys[name]; r != nil && w.Ownerless {
-			c.note(r, w.Kind, reasonInvalid, text)
+		if o := nobodys[objectName{w.Kind, name}]; o != nil && w.Ownerless {
+			c.note(o, w.Kind, reasonInvalid, text)
 			continue
 		}
 		c.add(w.Kind, name, reasonInvalid, text)

@@ -91,6 +91,8 @@ func TestNotices(t *testing.T) {
 	res := decode(t, classManifest, gatewayManifest, routeManifest, strings.ReplaceAll(strings.ReplaceAll(gatewayManifest, "name: gw", "name: other"), "flexinfer", "foreign"),
 		strings.ReplaceAll(routeManifest, "name: r1", "name: r2")+`
   - backendRefs: [{name: nothing, port: 80}]`,
+		strings.NewReplacer("name: flexinfer", "name: foreign", "flexinfer.ai/gateway-controller", "example.com/controller").Replace(classManifest),
+		strings.NewReplacer("name: gw", "name: nobodys", "flexinfer", "flexinferr").Replace(gatewayManifest),
 		strings.NewReplacer("name: r1", "name: r3", "name: gw", "name: gv").Replace(routeManifest),
 		strings.NewReplacer("name: r1", "name: r4", "name: gw", "name: other").Replace(routeManifest))
 	result := translate.Translate(res, translate.Options{})
@@ -99,6 +101,7 @@ func TestNotices(t *testing.T) {
 		got = append(got, n.kind+" "+n.about.GetName()+" "+n.reason+": "+n.text)
 	}
 	want := []string{
+		"Gateway nobodys Invalid: spec.gatewayClassName: GatewayClass flexinferr does not exist: correct the name, or create it with spec.controllerName flexinfer.ai/gateway-controller",
 		"HTTPRoute r1 Invalid: spec.rules[0].backendRefs[0]: ns/m is neither a service label that a Model claims nor a Model: create the Model or correct the name",
 		"HTTPRoute r2 Invalid: spec.rules[0].backendRefs[0]: ns/m is neither a service label that a Model claims nor a Model: create the Model or correct the name; " +
 			"spec.rules[1].backendRefs[0]: Service ns/nothing does not exist: create it or correct the name",

@@ -59,7 +59,7 @@ func (t *translation) ownsGateway(obj *gwapiv1.Gateway) bool {
 		return true
 	}
 	if !slices.ContainsFunc(t.in.classes, func(c *gwapiv1.GatewayClass) bool { return c.Name == string(class) }) {
-		t.warn("Gateway", nameOf(obj), "spec.gatewayClassName", fmt.Sprintf("GatewayClass %s does not exist: create it with spec.controllerName %s",
+		t.warnOwnerless("Gateway", nameOf(obj), "spec.gatewayClassName", fmt.Sprintf("GatewayClass %s does not exist: correct the name, or create it with spec.controllerName %s",
 			class, t.opts.controllerName()))
 	}
 	return false

@@ -38,10 +38,7 @@ func (t *translation) attach(r *routeState) {
 		g := t.gateways[name]
 		if g == nil {
 			if !t.in.hasGateway(name) {
-				t.warnings = append(t.warnings, Warning{
-					Kind: string(kindHTTPRoute), Namespace: r.name.Namespace, Name: r.name.Name, Field: field,
-					Message: fmt.Sprintf("Gateway %s does not exist: create it or correct the reference", name), Ownerless: true,
-				})
+				t.warnOwnerless(string(kindHTTPRoute), r.name, field, fmt.Sprintf("Gateway %s does not exist: create it or correct the reference", name))
 			}
 			continue
 		}

@@ -75,6 +75,12 @@ func (t *translation) warn(kind string, name types.NamespacedName, field, messag
 	})
 }
 
+// warnOwnerless records a mistake that leaves an object without a controller.
+func (t *translation) warnOwnerless(kind string, name types.NamespacedName, field, message string) {
+	t.warn(kind, name, field, message)
+	t.warnings[len(t.warnings)-1].Ownerless = true
+}
+
 // maxWarnings bounds how many mistakes of one kind in one object are told.
 const maxWarnings = 100
 
