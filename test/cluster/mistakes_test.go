@@ -71,6 +71,9 @@ var mistakes = []mistake{
 	{"backend-kind", "httproute/backend-kind", []string{"a backend of kind apps/Deployment is not known: use inference.flexinfer.ai/Model or Service", "InvalidKind"}},
 	{"regular-expression", "httproute/regular-expression", []string{"the regular expression cannot be used", "use RE2 syntax", "UnsupportedValue"}},
 	{"unknown-filter", "httproute/unknown-filter", []string{"no filters of kind example.com/RateLimit slow are known, so requests of this rule get an error: remove the filter"}},
+	{"no-such-class", "gateway/no-such-class", []string{"GatewayClass flexinferr does not exist: correct the name, or create it with spec.controllerName"}},
+	{"class-parameters", "gatewayclass/$NS", []string{"GatewayParameters $NS/not-there does not exist: create it, or remove the field", "InvalidParameters"}},
+	{"refused-class", "gateway/refused-class", []string{"GatewayClass $NS-too is not accepted: mend what its condition Accepted says"}},
 	{"missing-parameters", "gateway/missing-parameters", []string{"GatewayParameters $NS/not-there does not exist: create it, or remove the field", "InvalidParameters"}},
 	{"image-in-parameters", "gateway/image-in-parameters", []string{"spec.image: counts only in the parameters of a GatewayClass: remove it here", "InvalidParameters"}},
 	{"missing-certificate", "gateway/missing-certificate", []string{"Secret $NS/not-there does not exist: create it with type kubernetes.io/tls", "InvalidCertificateRef"}},
@@ -106,6 +109,9 @@ func TestMistakes(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", file, err, out)
 		}
 	}
+	t.Cleanup(func() {
+		_, _ = kubectlBackground("delete", "gatewayclass", w.namespace, w.namespace+"-too", "--ignore-not-found")
+	})
 	for _, m := range mistakes {
 		apply(m.name)
 	}
@@ -117,12 +123,7 @@ func TestMistakes(t *testing.T) {
 			})
 		})
 	}
-	eventually(t, func() string {
-		if a, err := g.ask(t.Context(), "remote", "", ""); err != nil || a.status != http.StatusInternalServerError {
-			return fmt.Sprintf("a reference without a grant is answered with %d %s %v, want 500", a.status, a.body, err)
-		}
-		return ""
-	})
+	g.refuses(t, "remote")
 	for _, m := range mistakes {
 		apply(m.name + "-mended")
 	}
@@ -135,12 +136,26 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 	g.reaches(t, "remote")
+	kubectl(t, "-n", other.namespace, "delete", "referencegrant", "routes-to-models")
+	g.refuses(t, "remote")
+}
+
+// refuses waits until a Gateway answers requests for a Model with 500, as it does
+// for references that do not resolve.
+func (g *target) refuses(t *testing.T, model string) {
+	t.Helper()
+	eventually(t, func() string {
+		if a, err := g.ask(t.Context(), model, "", ""); err != nil || a.status != http.StatusInternalServerError {
+			return fmt.Sprintf("%s is answered with %d %s %v, want 500", model, a.status, a.body, err)
+		}
+		return ""
+	})
 }
 
 // missing says what a description lacks, "": nothing.
 func (m mistake) missing(description string, named *strings.Replacer) string {
 	status, events, _ := strings.Cut(description, "\nEvents:")
-	if m.name == "no-such-gateway" {
+	if m.name == "no-such-gateway" || m.name == "no-such-class" {
 		status = events // there is nobody whose status it could be
 	}
 	for i, text := range m.tells {
