@@ -78,11 +78,27 @@ type collector struct {
 
 func newCollector(res translate.Resources, result translate.Result) *collector {
 	c := &collector{objects: map[objectName]client.Object{}, index: map[subject]int{}}
-	mine(c, "GatewayClass", res.GatewayClasses, result.GatewayClasses)
-	mine(c, "Gateway", res.Gateways, result.Gateways)
-	mine(c, "HTTPRoute", res.HTTPRoutes, result.HTTPRoutes)
-	mine(c, v1alpha2.KindModel, res.Models, result.Models)
+	about := concerned(result)
+	mine(c, about, "GatewayClass", res.GatewayClasses, result.GatewayClasses)
+	mine(c, about, "Gateway", res.Gateways, result.Gateways)
+	mine(c, about, "HTTPRoute", res.HTTPRoutes, result.HTTPRoutes)
+	mine(c, about, v1alpha2.KindModel, res.Models, result.Models)
 	return c
+}
+
+// concerned names the objects that there may be something to tell of: few of many.
+func concerned(result translate.Result) map[objectName]bool {
+	about := map[objectName]bool{}
+	for _, w := range result.Warnings {
+		about[objectName{w.Kind, types.NamespacedName{Namespace: w.Namespace, Name: w.Name}}] = true
+	}
+	for _, left := range result.LeftOut {
+		about[objectName{"Gateway", left.Gateway}] = true
+	}
+	for _, p := range result.Provisions {
+		about[objectName{"Gateway", client.ObjectKeyFromObject(p.Gateway)}] = true
+	}
+	return about
 }
 
 // tell adds what is wrong with objects of ours, and with Gateways and routes that
@@ -111,11 +127,16 @@ func (c *collector) tell(warnings []translate.Warning, res translate.Resources) 
 	}
 }
 
-// mine adds the objects for which translation made a status.
-func mine[T client.Object, S any](c *collector, kind string, objects []T, statuses []translate.ObjectStatus[S]) {
-	ours := make(map[types.NamespacedName]bool, len(statuses))
+// mine adds those of the objects concerned for which translation made a status.
+func mine[T client.Object, S any](c *collector, about map[objectName]bool, kind string, objects []T, statuses []translate.ObjectStatus[S]) {
+	ours := map[types.NamespacedName]bool{}
 	for i := range statuses {
-		ours[statuses[i].Name] = true
+		if about[objectName{kind, statuses[i].Name}] {
+			ours[statuses[i].Name] = true
+		}
+	}
+	if len(ours) == 0 {
+		return
 	}
 	for _, o := range objects {
 		if name := client.ObjectKeyFromObject(o); ours[name] {

@@ -138,11 +138,11 @@ func wholeVersion(resources map[resourceID]*resource) string {
 	}
 	slices.SortFunc(ids, resourceID.compare)
 	hash := sha256.New()
-	var line bytes.Buffer
+	var line []byte
 	for _, id := range ids {
-		line.Reset()
-		fmt.Fprintf(&line, "%s %s %s\n", id.Kind, id.Key, resources[id].Version)
-		_, _ = hash.Write(line.Bytes())
+		line = append(append(append(line[:0], id.Kind...), ' '), id.Key...)
+		line = append(append(append(line, ' '), resources[id].Version...), '\n')
+		_, _ = hash.Write(line)
 	}
 	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:15])
 }
