@@ -120,13 +120,18 @@ func isOurs(e metav1.ManagedFieldsEntry) bool {
 }
 
 // fieldsHash is the hash of the fields of a stripped object that are ours by what
-// we applied. Whoever changes or removes one of them takes it from us, so that the
-// hash changes.
+// we applied, and of when. Whoever changes or removes one of them takes it from us,
+// and who changes one in our name, a leader that does not know yet that it is none,
+// changes the time: either way the hash changes.
 func fieldsHash(o metav1.Object) string {
 	for _, e := range o.GetManagedFields() {
 		if isOurs(e) && e.FieldsV1 != nil {
-			sum := sha256.Sum256(e.FieldsV1.GetRawBytes())
-			return string(sum[:])
+			hash := sha256.New()
+			_, _ = hash.Write(e.FieldsV1.GetRawBytes())
+			if e.Time != nil {
+				_, _ = fmt.Fprintf(hash, " %d", e.Time.Unix())
+			}
+			return string(hash.Sum(nil))
 		}
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -475,4 +476,36 @@ func allOf(name string) string {
 	kinds := strings.Fields(allKinds)
 	slices.Sort(kinds)
 	return strings.Join(kinds, " "+name+", ") + " " + name
+}
+
+// A leader that does not know yet that it is none writes in our name.
+func TestReconcileUndoesAnotherLeader(t *testing.T) {
+	c := newCluster(t)
+	g := gateway("inference", `{}`, 80)
+	c.submit(g)
+	c.turn()
+	for began := time.Now().Unix(); time.Now().Unix() == began; time.Sleep(10 * time.Millisecond) {
+		// managed fields tell whole seconds
+	}
+	stale := settings
+	stale.CA = []byte("stale")
+	for _, o := range Desired(g, stale) {
+		if _, ok := o.(*corev1.ConfigMap); !ok {
+			continue // this API server, unlike others, takes the time of every write
+		}
+		content := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: newDesired(o).content})
+		if err := c.client.Apply(t.Context(), content, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.sync()
+	c.mu.Lock()
+	c.applied = nil
+	c.mu.Unlock()
+	c.expect("after another leader", "ConfigMap", "")
+	ca := &corev1.ConfigMap{}
+	if c.get(ca, g.name()); ca.Data[caFile] != string(settings.CA) {
+		t.Errorf("the CA is %q", ca.Data[caFile])
+	}
+	c.expect("after that", "", "")
 }
