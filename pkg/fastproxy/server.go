@@ -89,7 +89,7 @@ func New(o Options) (*Server, error) {
 // Connections to a Service itself are dropped early, so that it can spread them.
 const (
 	serviceIdle = 500 * time.Millisecond
-	serviceAge  = 5 * time.Second
+	serviceAge  = time.Second
 )
 
 // poolOf is the connection pool of a target.
