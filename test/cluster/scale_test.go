@@ -32,7 +32,7 @@ const (
 	servedEvery = 50
 	scalePods   = 2
 	// scaleChanges are single changes of an endpoint that are measured.
-	scaleChanges = 20
+	scaleChanges = 10
 )
 
 const megabyte = 1 << 20
@@ -274,25 +274,34 @@ func (g *target) fetch(ctx context.Context, path, header string) string {
 func (w *world) oneEndpointAtATime(c *controller) {
 	w.t.Helper()
 	pods := w.gatewayPods("big")
-	received := func(what string) float64 { return sum(w.t, pods, "flexinfer_proxy_controller_"+what, nil) }
+	received := func() (resources, bytes float64) { // metrics of thousands of endpoints: read seldom
+		for i := range pods {
+			now := scrape(w.t, pods[i].Status.PodIP, adminPort)
+			resources += sumOf(now, "flexinfer_proxy_controller_resources_total", nil)
+			bytes += sumOf(now, "flexinfer_proxy_controller_resource_bytes_total", nil)
+		}
+		return resources, bytes
+	}
 	var resources, bytes []float64
 	start := c.read()
+	hadResources, hadBytes := received()
 	for i := range scaleChanges {
-		before, bytesBefore := received("resources_total"), received("resource_bytes_total")
 		change(w, scaleName(i*7+1), &discoveryv1.EndpointSlice{}, func(s *discoveryv1.EndpointSlice) {
 			s.Endpoints[i%scaleEndpoints].Addresses = []string{fmt.Sprintf("198.19.0.%d", i+1)}
 		})
-		var n float64
+		nowResources, nowBytes := hadResources, hadBytes
 		eventually(w.t, func() string {
-			if n = received("resources_total") - before; n < scalePods {
-				return fmt.Sprintf("%v resources have reached %d pods after a change of an endpoint", n, scalePods)
+			time.Sleep(200 * time.Millisecond)
+			if nowResources, nowBytes = received(); nowResources < hadResources+scalePods {
+				return fmt.Sprintf("%v resources have reached %d pods after a change of an endpoint", nowResources-hadResources, scalePods)
 			}
 			return ""
 		})
-		resources, bytes = append(resources, n), append(bytes, received("resource_bytes_total")-bytesBefore)
-		if n != scalePods {
-			w.t.Errorf("a changed endpoint sends %v resources to %d pods, want one to each", n, scalePods)
+		resources, bytes = append(resources, nowResources-hadResources), append(bytes, nowBytes-hadBytes)
+		if nowResources-hadResources != scalePods {
+			w.t.Errorf("a changed endpoint sends %v resources to %d pods, want one to each", nowResources-hadResources, scalePods)
 		}
+		hadResources, hadBytes = nowResources, nowBytes
 	}
 	w.t.Logf("changed endpoints send %v resources of %v bytes to %d pods", resources, bytes, scalePods)
 	c.show("while endpoints changed one at a time", start)
