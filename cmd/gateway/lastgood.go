@@ -101,9 +101,11 @@ func (l *lastGood) keeps(cfg *routing.Config) *routing.Config {
 	return cfg
 }
 
-// replaceFile writes v as JSON in the place of a file: whole or not at all.
+// replaceFile writes v as JSON in the place of a file: whole or not at all. What a
+// process that was killed meanwhile left is overwritten, lest such files fill the
+// volume, whose memory is the pod's.
 func replaceFile(path string, v any) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), ".snapshot-*") // mode 0600
+	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

@@ -207,8 +207,8 @@ func (p *Publisher) Serve(ctx context.Context, l net.Listener) error {
 
 // How soon a peer that vanished without a word is noticed.
 const (
-	keepaliveTime    = 20 * time.Second
-	keepaliveTimeout = 10 * time.Second
+	keepaliveTime    = 10 * time.Second
+	keepaliveTimeout = 5 * time.Second
 )
 
 // serving holds what TLS is served with.
