@@ -27,6 +27,10 @@ func (f finding) String() string {
 // Warnings have them all.
 const maxFindings = 8
 
+// maxDescribed bounds how many members of a group, listeners or ports a message
+// names: there may be thousands, and thousands of messages.
+const maxDescribed = 16
+
 // describe joins findings into a condition's message.
 func describe(found []finding) string {
 	parts := make([]string, 0, maxFindings+1)

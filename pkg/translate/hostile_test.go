@@ -183,3 +183,49 @@ func TestHostileEndpoints(t *testing.T) {
 		}
 	}
 }
+
+// Thousands of references to a Service of thousands of ports, most of which it has
+// not, and to listeners that a Gateway of many has not.
+func TestHostileReferences(t *testing.T) {
+	r, _ := hostile(t, func(in *translate.Resources) {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s"}, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1"}}
+		for i := range 10_000 {
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
+		}
+		in.Services = append(in.Services, svc)
+		for i := range 63 {
+			in.Gateways[0].Spec.Listeners = append(in.Gateways[0].Spec.Listeners, gwapiv1.Listener{
+				Name: gwapiv1.SectionName(fmt.Sprint("l", i)), Port: 80, Protocol: gwapiv1.HTTPProtocolType,
+				Hostname: new(gwapiv1.Hostname(fmt.Sprint("h", i, ".example.com"))),
+			})
+		}
+		for i := range 200 {
+			route := in.HTTPRoutes[0].DeepCopy()
+			route.Name = fmt.Sprint("r", i)
+			route.Spec.Rules = nil
+			for j := range 16 {
+				rule := gwapiv1.HTTPRouteRule{}
+				for k := range 16 {
+					rule.BackendRefs = append(rule.BackendRefs, gwapiv1.HTTPBackendRef{BackendRef: gwapiv1.BackendRef{BackendObjectReference: gwapiv1.BackendObjectReference{
+						Name: "s", Port: new(gwapiv1.PortNumber(9900 + j*16 + k)),
+					}}})
+				}
+				route.Spec.Rules = append(route.Spec.Rules, rule)
+			}
+			for j := range 31 {
+				route.Spec.ParentRefs = append(route.Spec.ParentRefs, gwapiv1.ParentReference{Name: "g", SectionName: new(gwapiv1.SectionName(fmt.Sprint("none-", j)))})
+			}
+			in.HTTPRoutes = append(in.HTTPRoutes, route)
+		}
+	})
+	status := r.HTTPRoutes[1].Status
+	if got := status.Parents[0].Conditions[1].Message; !strings.Contains(got, "no such port") || !strings.Contains(got, "and 9984 more") {
+		t.Errorf("of ports: %s", got)
+	}
+	if got := status.Parents[1].Conditions[0].Message; !strings.Contains(got, "no listener with name none-0") || !strings.Contains(got, "and 48 more") {
+		t.Errorf("of listeners: %s", got)
+	}
+	if n := len(r.Configs[0].Config.Backends); n != 101 {
+		t.Errorf("%d backends, want those of ports 9900 to 10000", n)
+	}
+}

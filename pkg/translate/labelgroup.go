@@ -99,9 +99,6 @@ func (t *translation) resolveModelRef(name types.NamespacedName, field string) (
 	return m.backend.Key, fmt.Sprintf("%s is a Model", name), nil
 }
 
-// maxDescribed bounds how many members of a group are named.
-const maxDescribed = 16
-
 func describeMembers(members []*modelState) string {
 	var names []string
 	for i, m := range members {

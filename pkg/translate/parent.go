@@ -166,13 +166,17 @@ func describeSection(ref gwapiv1.ParentReference) string {
 }
 
 func describeListeners(listeners []*listenerState) string {
-	parts := make([]string, len(listeners))
+	var parts []string
 	for i, l := range listeners {
-		parts[i] = fmt.Sprintf("%s (port %d", l.spec.Name, l.spec.Port)
-		if l.hostname != "" {
-			parts[i] += ", hostname " + l.hostname
+		if i == maxDescribed {
+			parts = append(parts, fmt.Sprintf("and %d more", len(listeners)-maxDescribed))
+			break
 		}
-		parts[i] += ")"
+		part := fmt.Sprintf("%s (port %d", l.spec.Name, l.spec.Port)
+		if l.hostname != "" {
+			part += ", hostname " + l.hostname
+		}
+		parts = append(parts, part+")")
 	}
 	return strings.Join(parts, ", ")
 }

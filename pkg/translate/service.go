@@ -3,7 +3,6 @@ package translate
 import (
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -100,7 +99,7 @@ func (t *translation) resolveService(name types.NamespacedName, port *gwapiv1.Po
 	if problem := checkService(name, svc); problem != "" {
 		return fail(gwapiv1.RouteReasonUnsupportedProtocol, field, problem)
 	}
-	i := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return port != nil && p.Port == *port })
+	i := t.portIndex(name, svc, port)
 	if i < 0 {
 		message := fmt.Sprintf("Service %s has no such port: use one of %s", name, listPorts(svc))
 		return fail(gwapiv1.RouteReasonBackendNotFound, field+".port", message)
@@ -109,6 +108,26 @@ func (t *translation) resolveService(name types.NamespacedName, port *gwapiv1.Po
 		return fail(gwapiv1.RouteReasonUnsupportedProtocol, field+".port", problem)
 	}
 	return t.serviceBackend(name, svc, portOf(svc.Spec.Ports[i])), nil
+}
+
+// portIndex finds a port of a Service; -1: it has none of that number. A Service may
+// have thousands, and thousands of references.
+func (t *translation) portIndex(name types.NamespacedName, svc *corev1.Service, port *gwapiv1.PortNumber) int {
+	if port == nil {
+		return -1
+	}
+	index := t.ports[name]
+	if index == nil {
+		index = make(map[int32]int, len(svc.Spec.Ports))
+		for i := len(svc.Spec.Ports) - 1; i >= 0; i-- { // of several the first counts
+			index[svc.Spec.Ports[i].Port] = i
+		}
+		t.ports[name] = index
+	}
+	if i, found := index[*port]; found {
+		return i
+	}
+	return -1
 }
 
 // serviceBackend makes the backend of a Service port, once in a translation.
@@ -141,12 +160,17 @@ func listPorts(svc *corev1.Service) string {
 	if len(svc.Spec.Ports) == 0 {
 		return "(none is declared)"
 	}
-	parts := make([]string, len(svc.Spec.Ports))
+	var parts []string
 	for i, p := range svc.Spec.Ports {
-		parts[i] = strconv.Itoa(int(p.Port))
-		if p.Name != "" {
-			parts[i] += " (" + p.Name + ")"
+		if i == maxDescribed {
+			parts = append(parts, fmt.Sprintf("and %d more", len(svc.Spec.Ports)-maxDescribed))
+			break
 		}
+		part := strconv.Itoa(int(p.Port))
+		if p.Name != "" {
+			part += " (" + p.Name + ")"
+		}
+		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
 }

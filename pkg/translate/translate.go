@@ -25,7 +25,8 @@ type translation struct {
 	certs           map[types.NamespacedName]certificateResult
 	models          map[types.NamespacedName]*modelState
 	groups          map[types.NamespacedName]*labelGroup
-	services        map[string]*serviceBackend // by backend key
+	services        map[string]*serviceBackend             // by backend key
+	ports           map[types.NamespacedName]map[int32]int // of Services, their indexes by number
 	gateways        map[types.NamespacedName]*gatewayState
 	routes          []*routeState
 
@@ -45,6 +46,7 @@ func Translate(res Resources, opts Options) Result {
 		in:       newIndex(res),
 		certs:    map[types.NamespacedName]certificateResult{},
 		services: map[string]*serviceBackend{},
+		ports:    map[types.NamespacedName]map[int32]int{},
 	}
 	t.grants = newGrantSet(t.in.referenceGrants)
 
