@@ -2,6 +2,7 @@ package fastproxy
 
 import (
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -150,7 +151,14 @@ func (c *h1conn) endExchange() {
 	if c.body.interrupted.Load() {
 		c.readBy = 0 // interrupt has set the deadline
 	}
+	if c.r < c.w && c.served%turnRequests == 0 {
+		runtime.Gosched()
+	}
 }
+
+// turnRequests is after how many requests of a client that sends ahead others
+// get a turn. The runtime would let each wait 10 ms for each such client.
+const turnRequests = 16
 
 // finishExchange calls finish once and lets go of the exchange; a panic in it
 // is recorded and ends nothing else.

@@ -3,6 +3,7 @@ package fastproxy
 import (
 	"io"
 	"net"
+	"runtime"
 	"syscall"
 )
 
@@ -26,6 +27,7 @@ type socket struct {
 	in      []byte // what receiving reads into
 	n       int
 	err     error
+	ready   int    // bytes received since something had to be waited for
 	out     []byte // what sending writes; it leaves the rest
 	sendErr error
 	// attendant is whom attending serves.
@@ -59,12 +61,23 @@ func (s *socket) Read(p []byte) (int, error) {
 	case s.n == 0:
 		return 0, io.EOF
 	}
+	if s.ready += s.n; s.ready >= turnBytes {
+		s.ready = 0
+		runtime.Gosched()
+	}
 	return s.n, nil
 }
 
+// turnBytes is how much is read without a wait before others get a turn. The
+// runtime would let each wait 10 ms for each such connection.
+const turnBytes = 512 << 10
+
 func (s *socket) receive(fd uintptr) bool {
-	s.n, s.err = receiveNow(fd, s.in)
-	return s.err != syscall.EAGAIN
+	if s.n, s.err = receiveNow(fd, s.in); s.err != errAgain {
+		return true
+	}
+	s.ready = 0
+	return false
 }
 
 // attend is the attend of all connections in one wait of the runtime's poller:
