@@ -56,14 +56,14 @@ func (f *Facts) normalizeContent(v jsonSpan, limit int) bool {
 			i, more = f.scan.next(i, ']')
 		}
 	}
-	return len(n.dst) > 0
+	return len(n.text()) > 0
 }
 
 // normalizeText is normalizeContent for a text.
 func (f *Facts) normalizeText(t rawText, limit int) bool {
 	f.norm.reset(limit)
 	f.norm.add(t)
-	return len(f.norm.dst) > 0
+	return len(f.norm.text()) > 0
 }
 
 // part returns the trimmed text of the part at i and the position behind the

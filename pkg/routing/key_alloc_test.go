@@ -17,7 +17,7 @@ func keyCorpus() [][]byte {
 	for range 500 {
 		bodies = append(bodies, m.body())
 	}
-	return append(bodies, toolsBody(100<<10), imageBody(100<<10), cjkBody(20<<10), proseBody(20<<10, false), []byte(nested(maxNesting, "[", "]")))
+	return append(bodies, toolsBody(100<<10), imageBody(100<<10), cjkBody(20<<10), proseBody(20<<10, false, 4), []byte(nested(maxNesting, "[", "]")))
 }
 
 // allocHeaders gives one value for one name, without allocating as fieldLines

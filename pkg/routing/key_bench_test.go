@@ -11,8 +11,8 @@ import (
 // proseBody returns a chat request whose messages hold about size bytes of text
 // like that of coding agents: random words with line breaks, quotes, backslashes
 // and, now and then, characters beyond ASCII.
-func proseBody(size int, modelFirst bool) []byte {
-	r := rand.New(rand.NewPCG(3, 4))
+func proseBody(size int, modelFirst bool, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(3, seed))
 	words := strings.Fields(`the gateway reads \"model\" from body and picks a replica by its key if err != nil { return err } ` +
 		`func main() naive facade: configuration, value \\d+ streaming x := y[i] // see https://example.org/issues/42`)
 	text := func(b *bytes.Buffer, n int) {
@@ -76,17 +76,37 @@ func cjkBody(size int) []byte {
 	return []byte(`{"messages":[{"role":"system","content":"` + strings.Repeat("请根据文档内容回答问题，", size/36) + `"},{"role":"user","content":"你好"}],"model":"llama-3"}`)
 }
 
+// linesBody returns a chat request of size bytes whose system text is lines of 27
+// bytes, each with an escaped line break, and whose user text has no escapes.
+func linesBody(size int) []byte {
+	const front, middle, end = `{"model":"llama-3","temperature":0.7,"messages":[{"role":"system","content":"You are assistant 7. `,
+		`"},{"role":"user","content":"Tell me more. `, `"}]}`
+	system := strings.Repeat(`Answer in short sentences.\n`, 30*size>>11)
+	fill := size - len(front) - len(system) - len(middle) - len(end)
+	return []byte(front + system + middle + strings.Repeat("x", fill) + end)
+}
+
+// escapesBody returns a chat request of about size bytes with an escape every
+// 33 bytes.
+func escapesBody(size int) []byte {
+	return []byte(`{"messages":[{"role":"system","content":"` +
+		strings.Repeat(`every line of this is thirty-one.\n`[2:], size/33) + `"},{"role":"user","content":"Hi"}],"model":"llama-3"}`)
+}
+
 var benchBodies = []struct {
 	name string
 	body []byte
 }{
-	{"prose-2KB-front", proseBody(2<<10, true)},
-	{"prose-2KB-behind", proseBody(2<<10, false)},
-	{"prose-200KB-behind", proseBody(200<<10, false)},
-	{"prose-500KB-front", proseBody(500<<10, true)},
-	{"prose-500KB-behind", proseBody(500<<10, false)},
-	{"prose-2MB-behind", proseBody(2<<20, false)},
-	{"prose-30MB-behind", proseBody(30<<20, false)},
+	{"lines-2KB-front", linesBody(2 << 10)},
+	{"lines-500KB-front", linesBody(500 << 10)},
+	{"escapes-500KB-behind", escapesBody(500 << 10)},
+	{"prose-2KB-front", proseBody(2<<10, true, 4)},
+	{"prose-2KB-behind", proseBody(2<<10, false, 4)},
+	{"prose-200KB-behind", proseBody(200<<10, false, 4)},
+	{"prose-500KB-front", proseBody(500<<10, true, 4)},
+	{"prose-500KB-behind", proseBody(500<<10, false, 4)},
+	{"prose-2MB-behind", proseBody(2<<20, false, 4)},
+	{"prose-30MB-behind", proseBody(30<<20, false, 4)},
 	{"tools-3MB-behind", toolsBody(3 << 20)},
 	{"image-2MB-behind", imageBody(2 << 20)},
 	{"image-30MB-behind", imageBody(30 << 20)},
@@ -132,6 +152,41 @@ func BenchmarkParseAndKey(b *testing.B) {
 			for b.Loop() {
 				f.ParseJSON(c.body, &o)
 				if !SessionKey(h, &f, &o).Valid() {
+					b.Fatal("no key")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkKeyOfMany takes the prefix key of a body unlike the one before, as a
+// server does: branches are guessed wrongly, caches are colder.
+func BenchmarkKeyOfMany(b *testing.B) {
+	o := DefaultKeyOptions()
+	var h fieldLines
+	for _, c := range []struct {
+		name string
+		body func(seed int) []byte
+	}{
+		{"prose-2KB", func(seed int) []byte { return proseBody(2<<10-seed, true, uint64(seed)) }},
+		{"lines-2KB", func(seed int) []byte {
+			return bytes.Replace(linesBody(2<<10), []byte("7. "), fmt.Append(nil, seed, ". "), 1)
+		}},
+	} {
+		bodies := make([][]byte, 256)
+		for i := range bodies {
+			bodies[i] = c.body(i)
+		}
+		b.Run(c.name, func(b *testing.B) {
+			var f Facts
+			var m Malformed
+			b.SetBytes(int64(len(bodies[0])))
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				f.ParseJSON(bodies[i*37&255], &o)
+				i++
+				if !PrefixKey(h, &f, &o, "prod/llama-3", &m).Valid() {
 					b.Fatal("no key")
 				}
 			}

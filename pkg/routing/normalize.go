@@ -1,6 +1,9 @@
 package routing
 
 import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 )
@@ -9,9 +12,10 @@ import (
 // space, none at either end, letters lower-cased by simple folding, cut to
 // limit bytes at a rune boundary. It looks at no more text than that takes.
 type normalizer struct {
+	// dst holds the text so far. All its spaces stand for white space; one at
+	// its end counts only once something follows.
 	dst   []byte
 	limit int
-	space bool // white space is due before the next letter
 	full  bool // the next character did not fit
 }
 
@@ -34,50 +38,101 @@ func (n *normalizer) add(t rawText) bool {
 }
 
 // addBreak separates what follows from what came before.
-func (n *normalizer) addBreak() { n.space = true }
+func (n *normalizer) addBreak() {
+	if len(n.dst) < n.limit && !n.spaced() {
+		n.dst = append(n.dst, ' ')
+	}
+}
 
-// addASCII is add for the characters at the front of t that stand for
-// themselves and are ASCII; it returns how many those are.
+// text returns the normalised text; nothing is added to it after that.
+func (n *normalizer) text() []byte {
+	if !n.full && len(n.dst) > 0 && n.spaced() {
+		n.dst = n.dst[:len(n.dst)-1]
+	}
+	return n.dst
+}
+
+// spaced reports whether white space would add nothing.
+func (n *normalizer) spaced() bool {
+	return len(n.dst) == 0 || n.dst[len(n.dst)-1] == ' '
+}
+
+// addASCII is add for the characters at the front of t that are ASCII, by
+// themselves or by an escape of one letter; it returns how many bytes those
+// are.
 func (n *normalizer) addASCII(t rawText) int {
-	dst, space := n.dst, n.space
+	at := len(n.dst)
+	room := min(n.limit, at+len(t))
+	dst := slices.Grow(n.dst, room-at)[:room]
 	i := 0
 	for i < len(t) {
-		c := asciiFold[t[i]]
-		if c == ' ' {
-			space = true
-			i++
-			continue
-		}
-		if c == 0 {
-			break
-		}
-		if space {
-			if len(dst) > 0 && len(dst) < n.limit {
-				dst = append(dst, ' ')
+		if len(t)-i >= 8 && room-at >= 8 {
+			i, at = addWords(dst, at, t, i)
+			if i == len(t) {
+				break
 			}
-			space = false
 		}
-		if len(dst) >= n.limit {
-			n.full = true
-			break
+		c, size := asciiFold[t[i]], 1
+		if t[i] == '\\' {
+			c, size = escapeFold[t[i+1]], 2
 		}
-		dst = append(dst, c)
-		i++
+		switch {
+		case c == 0:
+			n.dst = dst[:at]
+			return i
+		case c == ' ':
+			if at > 0 && at < room && dst[at-1] != ' ' {
+				dst[at] = ' '
+				at++
+			}
+		case at == room:
+			n.dst, n.full = dst[:at], true
+			return i
+		default:
+			dst[at] = c
+			at++
+		}
+		i += size
 	}
-	n.dst, n.space = dst, space
+	n.dst = dst[:at]
 	return i
+}
+
+// addWords is addASCII, eight bytes at a time, for what needs no more than
+// another case: text from t[i] goes to dst[at] up to where it has an escape, a
+// control character, anything beyond ASCII or white space behind other, or
+// where fewer than eight bytes are left in one of them. It returns how far that
+// was.
+func addWords(dst []byte, at int, t rawText, i int) (read, written int) {
+	spaced := uint64(0x80) // as a flag: the byte before was a space
+	if at > 0 && dst[at-1] != ' ' {
+		spaced = 0
+	}
+	for len(t)-i >= 8 && len(dst)-at >= 8 {
+		x := binary.LittleEndian.Uint64(t[i:])
+		low := x &^ msbs // so that no sum carries into the next byte
+		printed := low + (0x80-' ')*lsbs
+		spaces := printed &^ (low + (0x80-' '-1)*lsbs) & msbs
+		unescaped := (low ^ '\\'*lsbs) + 0x7F*lsbs
+		upper := (low + (0x80-'A')*lsbs) &^ (low + (0x80-'Z'-1)*lsbs) & msbs
+		binary.LittleEndian.PutUint64(dst[at:], x|upper>>2)
+		stops := (x | ^(printed & unescaped) | spaces&(spaces<<8|spaced)) & msbs
+		if stops != 0 {
+			n := bits.TrailingZeros64(stops) >> 3
+			return i + n, at + n
+		}
+		spaced = spaces >> 56
+		i, at = i+8, at+8
+	}
+	return i, at
 }
 
 // addRune appends a character.
 func (n *normalizer) addRune(r rune) {
 	if unicode.IsSpace(r) {
-		n.space = true
+		n.addBreak()
 		return
 	}
-	if n.space && len(n.dst) > 0 && len(n.dst) < n.limit {
-		n.dst = append(n.dst, ' ')
-	}
-	n.space = false
 	r = foldRune(r)
 	if len(n.dst)+utf8.RuneLen(r) > n.limit {
 		n.full = true
@@ -96,6 +151,16 @@ var asciiFold = func() (table [256]byte) {
 		}
 	}
 	table['\\'] = 0
+	return table
+}()
+
+// escapeFold is asciiFold for the byte behind a backslash.
+var escapeFold = func() (table [256]byte) {
+	for _, c := range `"\/bfnrt` {
+		r, _ := rawText([]byte{'\\', byte(c)}).escape()
+		table[c] = asciiFold[r]
+	}
+	table['\\'] = '\\'
 	return table
 }()
 

@@ -12,8 +12,8 @@ func TestNormalize(t *testing.T) {
 		t.Helper()
 		n := normalizer{limit: limit}
 		n.add(rawText(text))
-		if string(n.dst) != want {
-			t.Errorf("%q cut at %d = %q, want %q", text, limit, n.dst, want)
+		if got := string(n.text()); got != want {
+			t.Errorf("%q cut at %d = %q, want %q", text, limit, got, want)
 		}
 		if plain := strings.IndexByte(text, '\\') < 0; plain && oracleNormal(text, limit) != want {
 			t.Errorf("oracle: %q cut at %d = %q, want %q", text, limit, oracleNormal(text, limit), want)
@@ -48,7 +48,7 @@ func TestNormalizeParts(t *testing.T) {
 	n := normalizer{limit: 7}
 	for i, want := range []string{"ab", "ab", "ab cd", "ab cd e"} {
 		n.add(rawText([]string{" ab", " ", "CD ", "efg"}[i]))
-		if string(n.dst) != want {
+		if got := n; string(got.text()) != want {
 			t.Errorf("after part %d: %q, want %q", i, n.dst, want)
 		}
 		n.addBreak()
@@ -90,7 +90,7 @@ func TestNormalizeStopsEarly(t *testing.T) {
 	n := normalizer{limit: 3}
 	// A cut-off escape, as no valid body has it, would panic.
 	n.add(rawText(`abcd\`))
-	if string(n.dst) != "abc" {
+	if string(n.text()) != "abc" {
 		t.Errorf("%q", n.dst)
 	}
 }
