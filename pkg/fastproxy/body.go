@@ -296,8 +296,9 @@ func (x *exchange) bodyFor(b *routing.CompiledBackend) *failure {
 		}
 		w.out, coded = w.plain, false
 		removeRequestField(x.req.header, "Content-Encoding")
-	} else if coded {
-		x.req.header.SetBytesV("Content-Encoding", x.coding)
+	} else if coded && requestFields(x.req.header).index("Content-Encoding") < 0 { // a try before this one has removed it
+		f := requestFields(x.req.header).add("Content-Encoding")
+		f.value = append(f.value, x.coding...)
 	}
 	if b.ServedModelName == "" || coded || !takesPart(x.req.method) {
 		return nil

@@ -167,7 +167,8 @@ var exchangeSeeds = []string{
 	"GET / HTTP/1.1\r\nHost: a\r\nConnection: X-A, keep-alive, te\r\nX-A: 1\r\nX-B: 2\r\nTE: gzip, trailers;q=0.5\r\nKeep-Alive: 5\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nConnection: cookie,user-agent\r\nCookie: a=b\r\nUser-Agent: x\r\nX-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For: 5\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: https\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n" + hostile.GetHead + "\r\n",
-	"POST / HTTP/1.1\r\nHost: a\r\nCookie: a=b; c\r\nCookie: d=e\r\nContent-Type: a/b\r\nContent-Type: c/d\r\nUser-Agent: a\r\nUser-Agent: b\r\nX:\r\nX: \t \r\n\r\n",
+	"POST / HTTP/1.1\r\nHost: a\r\nCookie: a=b; c\r\nCookie: d=e\r\nContent-Type: a/b\r\nUser-Agent: a\r\nUser-Agent: b\r\nX:\r\nX: \t \r\n\r\n",
+	"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\ncontent-type:\r\n\r\n",
 	"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a\r\nUser-Agent:\r\nContent-Type:\r\nCookie:\r\nCookie: a\r\nAccept: \r\n\r\n",
 	"POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
 	"GET / HTTP/1.0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -366,12 +367,9 @@ func onward(m *strictMessage) map[string][]string {
 	default:
 		from[len(from)-1] += ", " + client
 	}
-	// The codec keeps the last line of these, and none that is empty.
-	for _, name := range []string{"content-type", "user-agent"} {
-		if v := fields[name]; len(v) > 0 {
-			fields[name] = v[len(v)-1:]
-		}
-		if v := fields[name]; len(v) > 0 && v[0] == "" {
+	for _, name := range []string{"content-type", "user-agent"} { // empty ones say nothing
+		fields[name] = slices.DeleteFunc(fields[name], func(v string) bool { return v == "" })
+		if len(fields[name]) == 0 {
 			delete(fields, name)
 		}
 	}

@@ -48,6 +48,7 @@ func setRequestField(h *fasthttp.RequestHeader, name, value string) {
 		f := requestFields(h).add(name)
 		f.value = appendValue(f.value, value)
 	case isApartInRequest(name):
+		removeLines(requestFields(h), name, 0)
 		h.Set(name, value)
 	default:
 		requestFields(h).set(name, value)
@@ -107,6 +108,7 @@ func setResponseField(h *fasthttp.ResponseHeader, name, value string) {
 		h.DelAllCookies()
 		h.Add(name, value)
 	case isApartInResponse(name):
+		removeLines(responseFields(h), name, 0)
 		h.Set(name, value)
 	default:
 		responseFields(h).set(name, value)

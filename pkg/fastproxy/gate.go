@@ -32,6 +32,8 @@ type gate struct {
 	teSeen       bool
 	upgradeAsked bool // Connection: upgrade
 	upgradeSeen  int
+	typeSeen     bool
+	agents       int // User-Agent lines
 
 	omitted  [maxOmitted]span
 	nOmitted int
@@ -135,9 +137,18 @@ func (g *gate) field(line []byte, at span) *refusal {
 		} else if equalFold(name, "trailer") {
 			return g.omit(at)
 		}
-	case len("connection"):
+	case len("connection"): // and user-agent
 		if equalFold(name, "connection") {
 			g.connection(value)
+		} else if equalFold(name, "user-agent") {
+			g.agents++
+		}
+	case len("content-type"):
+		if equalFold(name, "content-type") {
+			if g.typeSeen {
+				return &refuseTypes
+			}
+			g.typeSeen = true
 		}
 	case len("content-length"):
 		if equalFold(name, "content-length") {

@@ -47,6 +47,7 @@ func TestGateTable(t *testing.T) {
 
 		{"length and chunked", L + H + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", want{status: 400}},
 		{"chunked and length", L + H + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", want{status: 400}},
+		{"two types", L + H + "Content-Type: a/b\r\nContent-Type: a/b\r\n\r\n", want{status: 400}},
 		{"two equal lengths", L + H + "Content-Length: 5\r\nContent-Length: 5\r\n\r\n", want{status: 400}},
 		{"two lengths", L + H + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n", want{status: 400}},
 		{"length list", L + H + "Content-Length: 5, 5\r\n\r\n", want{status: 400}},

@@ -38,6 +38,9 @@ func readCodec(g *gate, head []byte) (*h1codec, *refusal) {
 		c.release()
 		return nil, &refuseCodec
 	}
+	if g.agents > 1 {
+		readAgents(&c.request, head)
+	}
 	return c, nil
 }
 

@@ -148,6 +148,8 @@ func (s *h2stream) check(method []byte, r *http.Request) *refusal {
 		return &refuseNoHost
 	case countFields(r.Header) > maxFields:
 		return &refuseFieldCount
+	case len(r.Header["Content-Type"]) > 1:
+		return &refuseTypes
 	}
 	// RFC 9113 8.3.1: Host must not name another authority.
 	for _, host := range r.Header["Host"] {
@@ -177,6 +179,11 @@ func (s *h2stream) fillHeader(method []byte, r *http.Request) {
 	for name, values := range r.Header {
 		switch name {
 		case "Content-Length", "Transfer-Encoding", "Expect", "Trailer", "Connection", "Upgrade", "Host":
+			continue
+		case "User-Agent":
+			for _, v := range values {
+				addAgent(h, []byte(v))
+			}
 			continue
 		}
 		for _, v := range values {

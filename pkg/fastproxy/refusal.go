@@ -26,6 +26,7 @@ var (
 	refuseNoHost      = refusal{400, "host", "HTTP/1.1 needs exactly one Host header"}
 	refuseHost        = refusal{400, "host", "the host is not a host name or address with an optional port"}
 	refuseLength      = refusal{400, "content_length", "Content-Length must be one decimal number"}
+	refuseTypes       = refusal{400, "content_type", "Content-Type must appear once"}
 	refuseLengthTE    = refusal{400, "framing", "Content-Length and Transfer-Encoding exclude each other"}
 	refuseTE          = refusal{400, "transfer_encoding", "Transfer-Encoding must appear once, not empty, in HTTP/1.1 only"}
 	refuseCoding      = refusal{501, "transfer_encoding", "the only transfer coding is chunked"}

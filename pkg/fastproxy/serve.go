@@ -90,7 +90,7 @@ func (x *exchange) begin() {
 	x.core = core{}
 	x.tried, x.target, x.authority = x.tried[:0], x.target[:0], x.authority[:0]
 	x.location, x.answerBody = x.location[:0], x.answerBody[:0]
-	x.coding = append(x.coding[:0], x.req.header.Peek("Content-Encoding")...)
+	x.coding = appendCodings(x.coding[:0], x.req.header)
 	x.whole.reset()
 	x.started = unixNow()
 	x.fields.h = x.req.header

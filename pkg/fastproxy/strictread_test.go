@@ -210,7 +210,7 @@ func parseStrict(head string) (m strictMessage, length int, ok bool) {
 		}
 		m.fields = append(m.fields, f)
 	}
-	if !m.readAuthority() || !m.readTarget() {
+	if !m.readAuthority() || !m.readTarget() || len(m.values("content-type")) > 1 {
 		return m, 0, false
 	}
 	if length, ok = m.framing(); !ok {

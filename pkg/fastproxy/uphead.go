@@ -42,9 +42,10 @@ type responseHead struct {
 	keepAlive    bool
 	keepAliveFor time.Duration
 
-	http10, upgraded       bool
-	sawLength, sawEncoding bool
-	closes, keeps          bool
+	http10, upgraded        bool
+	sawLength, sawEncoding  bool
+	types, codings, servers int // lines of fields of which fasthttp keeps one
+	closes, keeps           bool
 }
 
 // readFinalHead reads heads up to the final one, which stays in resp; interim
@@ -61,6 +62,9 @@ func (l *leg) readFinalHead(resp *fasthttp.ResponseHeader, x informer) error {
 		}
 		if err = resp.Read(u.br); err != nil {
 			return errBadResponse
+		}
+		if l.head.types > 1 || l.head.codings > 1 || l.head.servers > 1 {
+			readApart(resp, block) // still buffered
 		}
 		switch s := l.head.status; {
 		case s == fasthttp.StatusRequestTimeout && u.reused && !l.head.keepAlive &&
@@ -202,6 +206,18 @@ func (r *responseHead) field(name, value []byte) bool {
 			r.connection(value)
 		} else if equalFold(name, "keep-alive") {
 			r.keepAliveFor = keepAliveTimeout(value)
+		}
+	case len("Server"):
+		if equalFold(name, "server") {
+			r.servers++
+		}
+	case len("Content-Type"):
+		if equalFold(name, "content-type") {
+			r.types++
+		}
+	case len("Content-Encoding"):
+		if equalFold(name, "content-encoding") {
+			r.codings++
 		}
 	case len("Content-Length"):
 		if equalFold(name, "content-length") {
