@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +41,7 @@ func createNetwork(ctx context.Context) error {
 }
 
 func removeNetwork(ctx context.Context) error {
-	if _, err := os.Stat(namespacePath); err != nil {
+	if _, err := os.Stat(namespacePath); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return ip(ctx, "netns", "del", namespace)

@@ -58,7 +58,6 @@ func (c component) start() error {
 func (c component) wait(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := errors.New("was not asked yet")
 	for {
 		if _, alive := recorded(c.name); !alive {
 			return c.failed(errors.New("has ended"))
@@ -67,7 +66,7 @@ func (c component) wait(ctx context.Context, timeout time.Duration) error {
 			return nil
 		}
 		attempt, done := context.WithTimeout(ctx, 2*time.Second)
-		err = c.ready(attempt)
+		err := c.ready(attempt)
 		done()
 		if err == nil {
 			return nil
