@@ -58,6 +58,7 @@ race-note:
 unit: go race-note ## Run the unit tests, shuffled, with the race detector
 	$(call say,unit tests: $(RACE) -shuffle=on)
 	@go test $(RACE) -shuffle=on -timeout=15m $(PKGS)
+	@go test -C conformance/cluster ./cmd/...
 
 .PHONY: allocs
 allocs: go ## Run the allocation gates (without the race detector, which allocates)
