@@ -326,7 +326,20 @@ type readings map[string]map[string]*dto.MetricFamily
 // What it says of namespaces other than these worlds' is not heard.
 func watchController(t *testing.T, worlds ...*world) *controller {
 	t.Helper()
-	c := &controller{t: t, worlds: worlds, since0: time.Now(), pods: controllerPods(t)}
+	c := &controller{t: t, worlds: worlds}
+	eventually(t, func() string { // a test before may have restarted them
+		c.pods = controllerPods(t)
+		for i := range c.pods {
+			ready := slices.ContainsFunc(c.pods[i].Status.Conditions, func(p corev1.PodCondition) bool {
+				return p.Type == corev1.PodReady && p.Status == corev1.ConditionTrue
+			})
+			if !ready {
+				return "controller pod " + c.pods[i].Name + " is not ready"
+			}
+		}
+		return ""
+	})
+	c.since0 = time.Now()
 	c.before = c.read()
 	return c
 }
