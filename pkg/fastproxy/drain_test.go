@@ -316,3 +316,29 @@ func TestDrainDelay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDrainWakesLate: a drain claims an idle connection, a request comes, and
+// only then the drain's wake-up does. The request does not suffer from it,
+// whether it is its head that is waited for or its body.
+func TestDrainWakesLate(t *testing.T) {
+	f, addr := testFront(t, &testCore{answer: echoCore}, nil)
+	c := dialFront(t, addr)
+	br := bufio.NewReader(c)
+	sendRaw(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	readAnswer(t, br, "GET")
+	var conn *clientConn
+	f.conns.each(func(c *clientConn) { conn = c })
+	for _, framing := range []string{"Content-Length: 5\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\n"} {
+		for _, piece := range []string{"POST /x HTTP/1.1\r\nHost: a\r\n", framing, "hel", "lo"} {
+			sendRaw(t, c, piece)
+			time.Sleep(5 * time.Millisecond)
+			_ = conn.raw.SetReadDeadline(longAgo)
+		}
+		if framing[0] == 'T' {
+			sendRaw(t, c, "\r\n0\r\n\r\n")
+		}
+		if resp, body := readAnswer(t, br, "POST"); resp.StatusCode != 200 || !strings.HasSuffix(body, "hello") {
+			t.Fatalf("%q: %d %q", framing, resp.StatusCode, body)
+		}
+	}
+}

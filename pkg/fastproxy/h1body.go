@@ -102,30 +102,38 @@ func (b *h1body) readSome(p []byte) (int, error) {
 
 // readDirect reads from the socket into p.
 func (b *h1body) readDirect(p []byte) (int, error) {
-	if err := b.await(); err != nil {
-		return 0, err
+	for {
+		if err := b.await(); err != nil {
+			return 0, err
+		}
+		n, err := b.c.conn.Read(p)
+		b.left -= int64(n)
+		switch {
+		case n > 0:
+			return n, nil
+		case !b.c.wokenLate(err):
+			return 0, bodyError(err)
+		}
 	}
-	n, err := b.c.conn.Read(p)
-	b.left -= int64(n)
-	if n > 0 {
-		return n, nil
-	}
-	return 0, bodyError(err)
 }
 
 // fill reads more into the connection's buffer.
 func (b *h1body) fill() error {
-	if err := b.await(); err != nil {
-		return err
-	}
 	c := b.c
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
-	if err := c.fill(); err != nil {
-		return bodyError(err)
+	for {
+		if err := b.await(); err != nil {
+			return err
+		}
+		switch err := c.fill(); {
+		case err == nil:
+			return nil
+		case !c.wokenLate(err):
+			return bodyError(err)
+		}
 	}
-	return nil
 }
 
 // await does what is due before waiting for the client: 100 Continue if it is

@@ -79,6 +79,9 @@ func (c *h1conn) wake() {
 // waitedInVain is where a wait for a request has ended without one. A request
 // that has arrived on a connection that a drain has claimed is still served.
 func (c *h1conn) waitedInVain(err error) {
+	if c.wokenLate(err) {
+		return
+	}
 	if c.state.Load() == int32(connEnding) {
 		c.readBy = 0
 		_ = c.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -92,6 +95,16 @@ func (c *h1conn) waitedInVain(err error) {
 		return
 	}
 	c.next = stepClose
+}
+
+// wokenLate says whether err is not of a time-out but of a drain that has woken
+// the connection after something had come and the wait that it meant was over.
+func (c *h1conn) wokenLate(err error) bool {
+	if !pastDeadline(err) || unixNow() >= c.readBy || c.state.Load() == int32(connEnding) {
+		return false
+	}
+	c.readBy = 0
+	return true
 }
 
 // room is where the next bytes are read into (attendant): the space behind the
