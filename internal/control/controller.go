@@ -79,6 +79,7 @@ type Controller struct {
 	events       *announcer
 	recording    func(ctx context.Context) // of events, until ctx ends
 	leadership   *leadership
+	reach        *reach
 }
 
 // New makes a Controller; Run brings it to life.
@@ -260,6 +261,9 @@ func (c *Controller) makeLoop(direct client.Client, clients *kubernetes.Clientse
 		return err
 	}
 	c.provisioner = provision.New(provision.Options{Client: direct, Cache: c.owned, Changed: again, Metrics: provisioned, Logger: c.o.Logger})
+	c.reach = newReach(func(ctx context.Context) error {
+		return clients.Discovery().RESTClient().Get().AbsPath("/livez").MaxRetries(0).Do(ctx).Error()
+	}, c.publisher.SetStale, c.o.Logger)
 	service := types.NamespacedName{Namespace: c.o.Namespace, Name: c.o.Service}
 	c.loop = NewLoop(LoopOptions{
 		Source: c.source, Publisher: c.publisher, ControllerName: c.o.ControllerName, IdleTimeout: c.o.IdleTimeout,
@@ -371,6 +375,7 @@ func (c *Controller) work(ctx context.Context, group *errgroup.Group, snapshots 
 	c.setStage("nothing has been translated yet: see the log")
 	c.loop.Run(ctx, func() {
 		group.Go(func() error { return ended(ctx, c.publisher.Serve(ctx, snapshots)) })
+		group.Go(func() error { c.reach.run(ctx); return nil })
 		group.Go(func() error { c.scaler.Run(ctx); return nil })
 		group.Go(func() error { return c.leadership.run(ctx, c.lead) })
 		c.setStage("")

@@ -23,7 +23,8 @@
 // followed: its Config is applied. To all go acknowledgements and demand, so
 // that the leader knows everything wherever the Config came from. Equal objects
 // give equal versions in every replica. Replicas tell their addresses in the
-// stream; the Service's name is only dialled while no stream is open.
+// stream; the Service's name is only dialled while no stream is open. One that does
+// not see what changes says so, and is not followed while another does.
 //
 // # Trust
 //

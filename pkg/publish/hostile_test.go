@@ -331,3 +331,34 @@ func TestAdmissionCounts(t *testing.T) {
 		t.Errorf("after all have closed: %d open, %d strangers, %v", a.open, a.strangers, a.peers)
 	}
 }
+
+// A replica that does not see what changes is not followed while another does.
+func TestStaleReplica(t *testing.T) {
+	in := newInstallation(t)
+	one, two := in.replica("one"), in.replica("two")
+	one.SetPeers(map[string]string{"two": two.address})
+	two.SetPeers(map[string]string{"one": one.address})
+	one.Publish("ns/a", config(1, "10.0.0.1:80"))
+	two.Publish("ns/a", config(1, "10.0.0.1:80"))
+	p := in.pod(one.address, "token-a1", nil)
+	p.serves(t, config(1, "10.0.0.1:80"))
+	both := func() bool { return one.acked("ns/a", "a-1") && two.acked("ns/a", "a-1") }
+	eventually(t, "acknowledged to both", both)
+
+	one.SetStale(true)
+	two.Publish("ns/a", config(2, "10.0.0.2:80"))
+	p.serves(t, config(2, "10.0.0.2:80"))
+	eventually(t, "both are told all the same", func() bool {
+		s := one.State("ns/a")
+		return len(s.Pods) == 1 && s.Pods[0].Version == two.State("ns/a").Version
+	})
+
+	// Where none sees anything, one goes on being followed.
+	two.SetStale(true)
+	one.Publish("ns/a", config(3, "10.0.0.3:80"))
+	two.Publish("ns/a", config(3, "10.0.0.3:80"))
+	p.serves(t, config(3, "10.0.0.3:80"))
+	one.SetStale(false)
+	one.Publish("ns/a", config(4, "10.0.0.4:80"))
+	p.serves(t, config(4, "10.0.0.4:80"))
+}

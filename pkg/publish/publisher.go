@@ -52,6 +52,7 @@ type Publisher struct {
 	mu       sync.Mutex
 	gateways map[string]*gatewayState
 	peers    map[string]string // the other replicas' addresses by instance
+	stale    bool
 }
 
 // gatewayState is what is published for one Gateway, and to whom.
@@ -88,6 +89,20 @@ func (p *Publisher) SetPeers(peers map[string]string) {
 		return
 	}
 	p.peers = maps.Clone(peers)
+	for _, g := range p.gateways {
+		g.wake()
+	}
+}
+
+// SetStale says whether what is published may be out of date because this replica
+// does not see what changes. Gateways then follow one that does.
+func (p *Publisher) SetStale(stale bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stale == stale {
+		return
+	}
+	p.stale = stale
 	for _, g := range p.gateways {
 		g.wake()
 	}

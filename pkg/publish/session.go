@@ -18,10 +18,15 @@ type session struct {
 	// Guarded by Subscriber.mu.
 	instance string // "" before the replica has said it
 	peers    map[string]string
+	stale    bool
+	end      context.CancelCauseFunc // nil before the stream is open
 }
 
 // errRenew ends a session whose certificate is due.
 var errRenew = errors.New("the client certificate is renewed")
+
+// errStale ends a session whose replica is followed no more.
+var errStale = errors.New("the replica does not reach the API server; another one is followed")
 
 // run opens the stream and serves it until it breaks.
 func (c *session) run(ctx context.Context, s *Subscriber) error {
@@ -34,6 +39,9 @@ func (c *session) run(ctx context.Context, s *Subscriber) error {
 	renewal := time.AfterFunc(time.Until(credential.renew), func() { cancel(errRenew) })
 	defer renewal.Stop()
 
+	s.mu.Lock()
+	c.end = cancel
+	s.mu.Unlock()
 	conn, err := s.enrol.dial(c.address, credential)
 	if err != nil {
 		return err
@@ -61,7 +69,7 @@ func (c *session) receive(stream grpc.ClientStream, s *Subscriber) error {
 			return err
 		}
 		if m.Instance != "" {
-			s.greeted(c, m.Instance, m.Peers)
+			s.greeted(c, &m)
 		}
 		if m.Update == nil {
 			continue

@@ -337,23 +337,42 @@ func (s *Subscriber) failed(session *session, err error) {
 	}
 }
 
-// electFollowed follows an open session if none is followed; s.mu is held.
+// electFollowed follows an open session if none is followed, one whose replica is
+// not stale if there is one; s.mu is held.
 func (s *Subscriber) electFollowed() {
+	if s.followed != nil {
+		return
+	}
 	for session := range s.sessions {
-		if s.followed == nil && session.instance != "" {
+		if session.instance != "" && (s.followed == nil || s.followed.stale) {
 			s.followed = session
-			signal(session.woken)
 		}
+	}
+	if s.followed != nil {
+		signal(s.followed.woken)
 	}
 }
 
-// greeted notes which replica a session leads to.
-func (s *Subscriber) greeted(session *session, instance string, peers map[string]string) {
+// greeted notes what a replica says of itself. A session is followed to its end, so
+// one whose replica is stale ends where another's is not.
+func (s *Subscriber) greeted(session *session, m *downstream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	session.instance, session.peers = instance, maps.Clone(peers)
+	if !s.sessions[session] {
+		return // it has ended
+	}
+	session.instance, session.peers, session.stale = m.Instance, maps.Clone(m.Peers), m.Stale
 	s.electFollowed()
 	signal(s.stir)
+	if !s.followed.stale || s.followed.end == nil {
+		return
+	}
+	for other := range s.sessions {
+		if other.instance != "" && !other.stale {
+			s.followed.end(errStale)
+			return
+		}
+	}
 }
 
 // held are the versions that this pod holds; none where they are in doubt.

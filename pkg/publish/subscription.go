@@ -227,14 +227,15 @@ func (d *demand) report(who Identity, now time.Time) Report {
 func (p *Publisher) send(ctx context.Context, stream grpc.ServerStream, s *subscription) error {
 	hello := true
 	var peers map[string]string
+	var stale bool
 	var sent *revision
 	for {
 		p.mu.Lock()
-		currentPeers, revision := p.peers, p.published(s)
+		currentPeers, isStale, revision := p.peers, p.stale, p.published(s)
 		p.mu.Unlock()
-		if hello || !maps.Equal(peers, currentPeers) {
-			peers, hello = currentPeers, false
-			if err := stream.SendMsg(&downstream{Instance: p.o.Instance, Peers: peers}); err != nil {
+		if hello || stale != isStale || !maps.Equal(peers, currentPeers) {
+			peers, stale, hello = currentPeers, isStale, false
+			if err := stream.SendMsg(&downstream{Instance: p.o.Instance, Peers: peers, Stale: stale}); err != nil {
 				return err
 			}
 		}

@@ -70,7 +70,10 @@ type downstream struct {
 	// instance. Both come with the first message, and when they change.
 	Instance string            `json:",omitzero"`
 	Peers    map[string]string `json:",omitzero"`
-	Update   *update           `json:",omitzero"`
+	// Stale comes with Instance: the replica does not see what changes. Another
+	// one is to be followed, if there is one that does.
+	Stale  bool    `json:",omitzero"`
+	Update *update `json:",omitzero"`
 }
 
 // update is a change of the Config, or a part of one.
