@@ -62,8 +62,8 @@ func parseFlags() (options, error) {
 			return o, fmt.Errorf("-rows: there is no row %q; there are %s", name, strings.Join(names, ", "))
 		}
 	}
-	if o.rounds < 1 || o.rounds > 100 || o.duration < time.Second || o.duration > time.Minute {
-		return o, errors.New("-rounds must be from 1 to 100, -duration from 1s to 1m")
+	if o.rounds < 1 || o.rounds > 100 || o.duration < time.Second || o.duration > 10*time.Minute {
+		return o, errors.New("-rounds must be from 1 to 100, -duration from 1s to 10m")
 	}
 	if !slices.Contains(workNames(), o.work) {
 		return o, fmt.Errorf("-work: there is no work %q; there is %s", o.work, strings.Join(workNames(), ", "))
