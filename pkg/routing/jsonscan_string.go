@@ -14,9 +14,11 @@ const (
 
 // stringStops flags the bytes of x that end a plain run inside a JSON string: a
 // quote, a backslash, a control character, anything beyond ASCII. The lowest
-// flag is exact; above it a borrow may raise false ones.
+// flag is exact; above it a borrow may raise false ones. Flipping a bit puts the
+// quote right above the control characters.
 func stringStops(x uint64) uint64 {
-	return (((x ^ '"'*lsbs) - lsbs) | ((x ^ '\\'*lsbs) - lsbs) | (x - ' '*lsbs) | x) & msbs
+	const flip = '"' ^ ' '
+	return (((x ^ flip*lsbs) - (' '+1)*lsbs) | ((x ^ '\\'*lsbs) - lsbs) | x) & msbs
 }
 
 // str reads a string from behind its opening quote to behind its closing one.
