@@ -37,11 +37,7 @@ func (t *translation) resolveBackendRef(route types.NamespacedName, ref gwapiv1.
 	group, kind := deref(ref.Group, ""), deref(ref.Kind, "Service")
 	isModel := group == v1alpha2.GroupName && kind == v1alpha2.KindModel
 	if !isModel && (group != "" || kind != "Service") {
-		return "", "", &finding{
-			reason:  string(gwapiv1.RouteReasonInvalidKind),
-			field:   field + ".kind",
-			message: fmt.Sprintf("a backend of kind %s is not known: use %s or Service", groupKind(group, kind), groupKind(v1alpha2.GroupName, v1alpha2.KindModel)),
-		}
+		return "", "", unknownBackendKind(group, kind, field)
 	}
 	name := types.NamespacedName{Namespace: deref(ref.Namespace, route.Namespace), Name: string(ref.Name)}
 	if !t.grants.allows(grantKey{
@@ -59,6 +55,21 @@ func (t *translation) resolveBackendRef(route types.NamespacedName, ref gwapiv1.
 	}
 	key, found = t.resolveService(name, ref.Port, field)
 	return key, "", found
+}
+
+// unknownBackendKind finds a reference to what is no backend: most often one to a
+// Model that leaves its group out.
+func unknownBackendKind(group, kind, field string) *finding {
+	f := &finding{
+		reason:  string(gwapiv1.RouteReasonInvalidKind),
+		field:   field + ".kind",
+		message: fmt.Sprintf("a backend of kind %s is not known: use %s or Service", groupKind(group, kind), groupKind(v1alpha2.GroupName, v1alpha2.KindModel)),
+	}
+	if kind == v1alpha2.KindModel {
+		f.field = field + ".group"
+		f.message = fmt.Sprintf("a backend of kind %s needs group: %s", kind, v1alpha2.GroupName)
+	}
+	return f
 }
 
 // addBackends adds backends and, of groups, their members, with their endpoint
