@@ -397,18 +397,22 @@ section_gateway() {
 	while IFS='|' read -r type status message; do
 		[ "$status" != False ] || finding "Gateway, $type: $message" "kubectl describe gateway -n $gateway_namespace $gateway"
 	done < <(g get gateway "$gateway" -o 'jsonpath={range .status.conditions[*]}{.type}{"|"}{.status}{"|"}{.message}{"\n"}{end}')
-	local names
-	names=" $model $(claims) "
+	# A backendRef without a namespace means that of its route.
+	local names="" name
+	for name in $model $(claims); do names+=" $namespace/$name "; done
 	echo "   routes that name the Model or a label of its:"
 	local any=""
 	while IFS='|' read -r route backends conditions; do
 		local hit="" b
-		for b in $backends; do [[ $names != *" $b "* ]] || hit=yes; done
+		for b in $backends; do
+			[[ $b != /* ]] || b=${route%%/*}$b
+			[[ $names != *" $b "* ]] || hit=yes
+		done
 		[ -n "$hit" ] || continue
 		any=yes
 		echo "   HTTPRoute $route: $conditions"
 		[[ $conditions != *=False* ]] || finding "HTTPRoute $route is not served as a whole: $conditions" "kubectl describe httproute -n ${route%%/*} ${route#*/}"
-	done < <(kubectl get httproutes -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"|"}{.spec.rules[*].backendRefs[?(@.kind=="Model")].name}{"|"}{range .status.parents[*].conditions[*]}{.type}={.status}{" "}{end}{"\n"}{end}')
+	done < <(kubectl get httproutes -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"|"}{range .spec.rules[*].backendRefs[?(@.kind=="Model")]}{.namespace}/{.name}{" "}{end}{"|"}{range .status.parents[*].conditions[*]}{.type}={.status}{" "}{end}{"\n"}{end}')
 	[ -n "$any" ] || finding "no HTTPRoute names the Model" "add a backendRef of kind Model and name $model to one"
 	measure
 	echo "   seconds since each gateway pod took up its configuration:"
