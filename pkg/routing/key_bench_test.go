@@ -159,6 +159,32 @@ func BenchmarkParseAndKey(b *testing.B) {
 	}
 }
 
+func BenchmarkNormalize(b *testing.B) {
+	text := func(body []byte) rawText {
+		const before = `"system","content":"`
+		return rawText(body[bytes.Index(body, []byte(before))+len(before):][:700])
+	}
+	for _, c := range []struct {
+		name string
+		text rawText
+	}{
+		{"lines", text(linesBody(2 << 10))},
+		{"prose", text(proseBody(8<<10, true, 4))},
+		{"cjk", text(cjkBody(2 << 10))},
+		{"words", rawText(strings.Repeat("Answer in short sentences, ", 30))},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var n normalizer
+			for b.Loop() {
+				n.reset(DefaultSystemSegmentMaxLength)
+				if n.add(c.text) {
+					b.Fatal("more than the limit fits")
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkKeyOfMany takes the prefix key of a body unlike the one before, as a
 // server does: branches are guessed wrongly, caches are colder.
 func BenchmarkKeyOfMany(b *testing.B) {

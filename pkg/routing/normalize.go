@@ -27,12 +27,16 @@ func (n *normalizer) reset(limit int) {
 // add appends t's text and returns whether more fits.
 func (n *normalizer) add(t rawText) bool {
 	for len(t) > 0 && !n.full {
-		t = t[n.addASCII(t):]
-		if len(t) > 0 && !n.full {
-			r, size := t.nextChar()
-			n.addRune(r)
-			t = t[size:]
+		if c := t[0]; c < utf8.RuneSelf && (c != '\\' || t[1] != 'u') {
+			read := n.addASCII(t)
+			t = t[read:]
+			if read > 0 || n.full {
+				continue
+			}
 		}
+		r, size := t.nextChar()
+		n.addRune(r)
+		t = t[size:]
 	}
 	return !n.full
 }
@@ -67,8 +71,8 @@ func (n *normalizer) addASCII(t rawText) int {
 	i := 0
 	for i < len(t) {
 		if len(t)-i >= 8 && room-at >= 8 {
-			i, at = addWords(dst, at, t, i)
-			if i == len(t) {
+			words := addWords(dst[at:], t[i:], at == 0 || dst[at-1] == ' ')
+			if i, at = i+words, at+words; i == len(t) {
 				break
 			}
 		}
@@ -76,60 +80,63 @@ func (n *normalizer) addASCII(t rawText) int {
 		if t[i] == '\\' {
 			c, size = escapeFold[t[i+1]], 2
 		}
-		switch {
-		case c == 0:
-			n.dst = dst[:at]
-			return i
-		case c == ' ':
+		if c == 0 {
+			break
+		}
+		if c == ' ' {
 			if at > 0 && at < room && dst[at-1] != ' ' {
-				dst[at] = ' '
+				dst[at] = c
 				at++
 			}
-		case at == room:
-			n.dst, n.full = dst[:at], true
-			return i
-		default:
-			dst[at] = c
-			at++
+			for i += size; i < len(t) && t[i] == ' '; i++ {
+			}
+			continue
 		}
-		i += size
+		if at == room {
+			n.full = true
+			break
+		}
+		dst[at] = c
+		i, at = i+size, at+1
 	}
 	n.dst = dst[:at]
 	return i
 }
 
 // addWords is addASCII, eight bytes at a time, for what needs no more than
-// another case: text from t[i] goes to dst[at] up to where it has an escape, a
-// control character, anything beyond ASCII or white space behind other, or
-// where fewer than eight bytes are left in one of them. It returns how far that
-// was.
-func addWords(dst []byte, at int, t rawText, i int) (read, written int) {
-	spaced := uint64(0x80) // as a flag: the byte before was a space
-	if at > 0 && dst[at-1] != ' ' {
-		spaced = 0
+// another case: t's text goes to dst up to where it has an escape, a control
+// character, anything beyond ASCII or white space behind other, or where fewer
+// than eight bytes are left in one of them. spaced tells that white space would
+// add nothing in front. It returns how many bytes that was.
+func addWords(dst []byte, t rawText, spaced bool) int {
+	space := uint64(0) // flags a space in the byte before
+	if spaced {
+		space = 0x80
 	}
-	for len(t)-i >= 8 && len(dst)-at >= 8 {
-		x := binary.LittleEndian.Uint64(t[i:])
+	n, last := 0, min(len(t), len(dst))-8
+	for ; n <= last; n += 8 {
+		x := binary.LittleEndian.Uint64(t[n : n+8 : n+8])
 		low := x &^ msbs // so that no sum carries into the next byte
-		printed := low + (0x80-' ')*lsbs
-		spaces := printed &^ (low + (0x80-' '-1)*lsbs) & msbs
+		printable := low + (0x80-' ')*lsbs
 		unescaped := (low ^ '\\'*lsbs) + 0x7F*lsbs
+		spaces := printable &^ (low + (0x80-' '-1)*lsbs) & msbs
 		upper := (low + (0x80-'A')*lsbs) &^ (low + (0x80-'Z'-1)*lsbs) & msbs
-		binary.LittleEndian.PutUint64(dst[at:], x|upper>>2)
-		stops := (x | ^(printed & unescaped) | spaces&(spaces<<8|spaced)) & msbs
+		binary.LittleEndian.PutUint64(dst[n:n+8:n+8], x|upper>>2)
+		stops := (^(printable & unescaped) | x | spaces&(spaces<<8|space)) & msbs
 		if stops != 0 {
-			n := bits.TrailingZeros64(stops) >> 3
-			return i + n, at + n
+			return n + bits.TrailingZeros64(stops)>>3
 		}
-		spaced = spaces >> 56
-		i, at = i+8, at+8
+		space = spaces >> 56
 	}
-	return i, at
+	return n
 }
+
+// lastSpace is the last character that is white space.
+const lastSpace = '\u3000'
 
 // addRune appends a character.
 func (n *normalizer) addRune(r rune) {
-	if unicode.IsSpace(r) {
+	if r <= lastSpace && unicode.IsSpace(r) {
 		n.addBreak()
 		return
 	}

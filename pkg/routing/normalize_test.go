@@ -78,6 +78,9 @@ func TestFoldRune(t *testing.T) {
 		if lower := unicode.ToLower(r); foldRune(lower) != folded {
 			t.Fatalf("foldRune(%U) = %U, but foldRune(%U) = %U", r, folded, lower, foldRune(lower))
 		}
+		if unicode.IsSpace(r) && r > lastSpace {
+			t.Fatalf("%U is white space", r)
+		}
 		if unicode.IsSpace(folded) != unicode.IsSpace(r) {
 			t.Fatalf("foldRune(%U) = %U changes white space", r, folded)
 		}
