@@ -123,7 +123,7 @@ func (f *Facts) roleOf(v jsonSpan) role {
 	}
 	t := f.inside(v)
 	for r := roleUser; r <= roleDeveloper; r++ {
-		if t.equalFold(roleNames[r]) {
+		if string(t) == roleNames[r] || t.equalFold(roleNames[r]) {
 			return r
 		}
 	}
