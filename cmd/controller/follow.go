@@ -29,8 +29,9 @@ type follower struct {
 // returns after what time to try again where a port could not be bound.
 func (f *follower) follow() time.Duration {
 	l := load(f.roots)
-	if f.served == nil || f.unbound || !sameConfig(f.served, l.config) {
-		f.apply(l)
+	changed := f.served == nil || !sameConfig(f.served, l.config)
+	if changed || f.unbound {
+		f.apply(l, changed)
 	}
 	f.tell(append(l.findings, f.applied...))
 	if f.unbound {
@@ -39,7 +40,9 @@ func (f *follower) follow() time.Duration {
 	return 0
 }
 
-func (f *follower) apply(l loaded) {
+// apply serves what was loaded. Where that is not changed, a port is tried again, and
+// only its success is worth a line.
+func (f *follower) apply(l loaded, changed bool) {
 	f.generation++
 	cfg := *l.config
 	cfg.Generation = f.generation
@@ -56,6 +59,9 @@ func (f *follower) apply(l loaded) {
 	case err != nil:
 		f.unbound = true
 		f.applied = append(f.applied, finding{Message: err.Error()})
+	}
+	if f.unbound && !changed {
+		return
 	}
 	f.log.Info("configuration served", "generation", cfg.Generation, "listeners", len(cfg.Listeners),
 		"routes", len(cfg.Routes), "backends", len(cfg.Backends), "endpointLists", len(cfg.EndpointLists))

@@ -1,10 +1,19 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"flexinfer.ai/gateway/pkg/fastproxy"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -32,6 +41,59 @@ func TestTell(t *testing.T) {
 	step([]finding{b, c, c}, "c", "gone a")
 	step(nil, "gone b", "gone c")
 	step([]finding{a}, "a")
+}
+
+// A port that stays taken is told once, however often it is tried, and so is that it
+// was got at last.
+func TestFollowTakenPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	manifest := fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: gw}
+spec: {gatewayClassName: flexinfer, listeners: [{name: http, port: %d, protocol: HTTP}]}
+`, taken.Addr().(*net.TCPAddr).Port)
+	if err := os.WriteFile(filepath.Join(dir, "gw.yaml"), []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var logged bytes.Buffer
+	var told []string
+	server, err := fastproxy.New(fastproxy.Options{
+		BindAddress: "127.0.0.1", Settings: routing.DefaultSettings(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = server.Drain(ended)
+	})
+	f := follower{
+		roots: []string{dir}, server: server, log: slog.New(slog.NewTextHandler(&logged, nil)),
+		report: func(x finding, gone bool) { told = append(told, fmt.Sprint(gone)) },
+	}
+	step := func(retry bool, lines int, want ...string) {
+		t.Helper()
+		if again := f.follow() > 0; again != retry {
+			t.Errorf("tried again: %v, want %v", again, retry)
+		}
+		if n := strings.Count(logged.String(), "configuration served"); n != lines {
+			t.Errorf("%d lines, want %d:\n%s", n, lines, logged.String())
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Error(diff)
+		}
+	}
+	step(true, 1, "false")
+	step(true, 1, "false")
+	taken.Close()
+	step(false, 2, "false", "true")
+	step(false, 2, "false", "true")
 }
 
 func TestSameConfig(t *testing.T) {
