@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"flexinfer.ai/gateway/pkg/routing"
 )
 
 // TestH1CoreSees holds what the core gets to see of a message: parts, fields
@@ -672,5 +674,46 @@ func TestH1InterruptedBody(t *testing.T) {
 			t.Fatalf("%v", resp)
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestH1ExpectHavingSent: a client that has sent some of its body along with
+// Expect gets no 100, which an upload could only write into the answer that
+// already goes out beside it.
+func TestH1ExpectHavingSent(t *testing.T) {
+	engine := startRawEngine(t, func(c *net.TCPConn, _ int) {
+		br := bufio.NewReader(c)
+		if _, err := http.ReadRequest(br); err != nil {
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"+strings.Repeat("1\r\nx\r\n", 200))
+		for sent := ""; !strings.HasSuffix(sent, "\r\n0\r\n\r\n"); { // the body's end
+			line, err := br.ReadString('\n')
+			if err != nil {
+				return
+			}
+			sent += line
+		}
+		io.WriteString(c, "0\r\n\r\n")
+	})
+	port := freePort(t)
+	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, engine.address), port, nil)
+	const head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for range scaled(200) {
+		c := dialFront(t, p.address())
+		sendRaw(t, c, head+"1\r\na\r\n1\r\nb\r\n")
+		br := bufio.NewReader(c)
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		if _, err := io.ReadFull(resp.Body, make([]byte, 200)); err != nil {
+			t.Fatal(err)
+		}
+		sendRaw(t, c, "0\r\n\r\n")
+		if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
+			t.Fatalf("the answer goes on with %q, %v", rest, err)
+		}
+		c.Close()
 	}
 }

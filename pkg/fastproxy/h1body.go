@@ -29,7 +29,11 @@ var continueLine = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
 // begin starts the body that the gate has found.
 func (b *h1body) begin(g *gate) {
-	*b = h1body{c: b.c, length: g.bodyLen, left: max(g.bodyLen, 0), expect: g.expect, done: g.bodyLen == 0}
+	*b = h1body{c: b.c, length: g.bodyLen, left: max(g.bodyLen, 0), done: g.bodyLen == 0}
+	// A client that has sent some does not wait (RFC 9110 10.1.1). So who reads
+	// first says it, the exchange's goroutine: an upload beside the answer would
+	// write into that.
+	b.expect = g.expect && b.c.r == b.c.w
 	if b.done {
 		b.err = io.EOF
 	}
