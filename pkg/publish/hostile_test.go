@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -361,4 +362,36 @@ func TestStaleReplica(t *testing.T) {
 	one.SetStale(false)
 	one.Publish("ns/a", config(4, "10.0.0.4:80"))
 	p.serves(t, config(4, "10.0.0.4:80"))
+}
+
+// A pod that never stops talking is heard at a bounded rate, and others are served.
+func TestFlood(t *testing.T) {
+	in := newInstallation(t)
+	r := in.replica("one")
+	r.Publish("ns/a", config(1, "10.0.0.1:80"))
+	p := in.pod(r.address, "token-a1", nil)
+	p.serves(t, config(1, "10.0.0.1:80"))
+	stream, _ := in.hostile(t, r, Identity{"ns/b", "b-1"})
+	began := time.Now()
+	flooding := make(chan struct{})
+	go func() {
+		defer close(flooding)
+		for range 100_000 {
+			if stream.SendMsg(&upstream{Ack: &acknowledgment{Version: "x"}}) != nil {
+				return // with the test
+			}
+		}
+	}()
+	acks := func() float64 { return testutil.ToFloat64(r.metrics.acks.WithLabelValues("applied")) }
+	eventually(t, "the flood", func() bool { return acks() > saysBurst })
+	for i := range 10 {
+		cfg := config(uint64(i+2), fmt.Sprintf("10.0.1.%d:80", i))
+		r.Publish("ns/a", cfg)
+		p.serves(t, cfg)
+	}
+	if most := saysBurst + 100 + float64(saysRate)*time.Since(began).Seconds(); acks() > most {
+		t.Errorf("%v messages were taken within %v", acks(), time.Since(began))
+	}
+	r.stop()
+	<-flooding
 }

@@ -94,11 +94,17 @@ func (s *Subscriber) follows(c *session) bool {
 	return s.followed == c
 }
 
+// sendGap is the least time between two messages.
+const sendGap = 20 * time.Millisecond
+
 // send tells what is new until ctx ends.
 func (c *session) send(ctx context.Context, stream grpc.ClientStream, s *Subscriber) error {
 	var follow bool
 	var ack *acknowledgment
 	var told *demand
+	passed := make(chan time.Time)
+	close(passed)
+	var gap <-chan time.Time = passed
 	for {
 		s.mu.Lock()
 		followed, nextAck, nextDemand := s.followed == c, s.ack, s.demand
@@ -120,7 +126,14 @@ func (c *session) send(ctx context.Context, stream grpc.ClientStream, s *Subscri
 			if err := stream.SendMsg(&m); err != nil {
 				return err
 			}
+			gap = time.After(sendGap)
 		}
+		select { // the newest will do: the controller hears a pod so often and no oftener
+		case <-gap:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		gap = passed
 		select {
 		case <-c.woken:
 		case <-ctx.Done():

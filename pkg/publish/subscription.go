@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -19,10 +20,12 @@ import (
 
 // Bounds of what one pod may say.
 const (
-	maxHeldBytes   = 32 << 20 // resources that it holds, some 200,000
-	maxRefused     = 1024     // resources of one acknowledgement
-	maxReason      = 1024     // bytes
-	maxDemanded    = 1 << 14  // Models of one report
+	maxHeldBytes   = 32 << 20        // resources that it holds, some 200,000
+	maxRefused     = 1024            // resources of one acknowledgement
+	maxReason      = 1024            // bytes
+	maxDemanded    = 1 << 14         // Models of one report
+	saysRate       = rate.Limit(100) // messages a second, of which a pod sends half as many
+	saysBurst      = 256             // for what it holds
 	maxFutureYears = 10 * 365 * 24 * time.Hour
 )
 
@@ -77,7 +80,7 @@ func (p *Publisher) subscribe(stream grpc.ServerStream) error {
 	s := &subscription{who: who, since: time.Now(), cancel: cancel, woken: make(chan struct{}, 1), held: map[resourceID]string{}}
 	p.join(s)
 	defer p.leave(s)
-	go func() { cancel(p.receive(stream, s)) }()
+	go func() { cancel(p.receive(ctx, stream, s)) }()
 	go func() { cancel(p.send(ctx, stream, s)) }()
 	<-ctx.Done()
 	return context.Cause(ctx)
@@ -130,9 +133,14 @@ func (p *Publisher) leave(s *subscription) {
 	}
 }
 
-// receive takes what the pod says until the stream ends.
-func (p *Publisher) receive(stream grpc.ServerStream, s *subscription) error {
+// receive takes what the pod says until the stream ends. A pod that says more than
+// it should is heard later.
+func (p *Publisher) receive(ctx context.Context, stream grpc.ServerStream, s *subscription) error {
+	pace := rate.NewLimiter(saysRate, saysBurst)
 	for {
+		if err := pace.Wait(ctx); err != nil {
+			return err
+		}
 		var m upstream
 		if err := stream.RecvMsg(&m); err != nil {
 			return err
