@@ -166,6 +166,25 @@ func TestStringBytes(t *testing.T) {
 	}
 }
 
+// TestEscapesAnywhere puts backslashes in front of what may follow them at every
+// place of the words that strings are read in, behind an escape and without one.
+func TestEscapesAnywhere(t *testing.T) {
+	o := DefaultKeyOptions()
+	var f Facts
+	for _, before := range []string{"", `\n`, `\\`} {
+		for pad := range 40 {
+			for backslashes := range 5 {
+				for _, last := range []string{"", `"`, "n", "u0041", "\n", "\x1f", " ", "é", "\xff", "A  b"} {
+					text := before + strings.Repeat("x", pad) + strings.Repeat(`\`, backslashes) + last
+					for _, end := range []string{`"}`, strings.Repeat("Y", 40-pad) + `"}`, strings.Repeat(" Y", 40) + `","a":"` + strings.Repeat("z", 40) + `"}`} {
+						compareWithOracle(t, &f, nil, []byte(`{"prefix":"`+text+end), &o, "")
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestModel(t *testing.T) {
 	o := DefaultKeyOptions()
 	f := func(body, want string, wantOK bool) {
