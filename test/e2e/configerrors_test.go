@@ -154,7 +154,7 @@ func TestWrongUsage(t *testing.T) {
 	f("flag --admin: \"8090\" is no HOST:PORT", "controller", "standalone", "--manifests", ".", "--admin", "8090")
 	f("flag --bind", "controller", "standalone", "--manifests", ".", "--bind", "localhost")
 	f("round-robin", "controller", "standalone", "--manifests", ".", "--label-group-routing", "random")
-	f("no snapshot file given", "gateway")
+	f("nothing to serve", "gateway")
 	f(`unexpected argument "x"`, "gateway", "--snapshot", "s", "x")
 	f("unknown flag --snapshots; did you mean --snapshot?", "gateway", "--snapshots=s")
 }
