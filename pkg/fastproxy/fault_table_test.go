@@ -117,9 +117,10 @@ func TestFaults(t *testing.T) {
 			}
 			port := freePort(t)
 			p := startProxy(t, oneModel(port, routing.StrategyDefault, address), port, func(o *Options) {
-				o.Timeouts.Connect = 300 * time.Millisecond
-				o.Timeouts.FirstByte = 300 * time.Millisecond
-				o.Timeouts.Idle = 300 * time.Millisecond
+				// Short, because some faults take all of them; long enough for a busy machine.
+				o.Timeouts.Connect = time.Second
+				o.Timeouts.FirstByte = time.Second
+				o.Timeouts.Idle = time.Second
 			})
 			asked := int64(0)
 			for _, f := range everyFront(t, p) {

@@ -55,7 +55,12 @@ func (e *countingEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func stormProxy(t *testing.T, engine http.Handler, edit func(*Options)) (*proxy, []protocolFront) {
 	t.Helper()
 	port := freePort(t)
-	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, startEngine(t, engine)), port, edit)
+	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, startEngine(t, engine)), port, func(o *Options) {
+		o.Timeouts.Connect = time.Minute // a storm, and the engine in this very process, may take a machine of its own
+		if edit != nil {
+			edit(o)
+		}
+	})
 	return p, everyFront(t, p)
 }
 
