@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -181,17 +180,10 @@ func (c *Controller) makeTrust(direct client.Client) (err error) {
 	})
 	c.publisher, err = publish.New(publish.Options{
 		Logger: c.o.Logger, Instance: c.o.Instance, ServerNames: []string{c.host()},
-		Authenticate: func(ctx context.Context, token, peer string) (publish.Identity, error) {
-			id, err := reviewer.Authenticate(ctx, token, peer)
-			var refusal *trust.Refusal
-			if errors.As(err, &refusal) {
-				err = fmt.Errorf("%w: %w", publish.ErrUnauthenticated, err)
-			}
-			return id, err
-		},
-		Changed:    func(gateway string) { c.loop.Heard(gateway) },
-		Demand:     c.demand,
-		Registerer: c.registry,
+		Authenticate: reviewer.Authenticate,
+		Changed:      func(gateway string) { c.loop.Heard(gateway) },
+		Demand:       c.demand,
+		Registerer:   c.registry,
 	})
 	return err
 }
