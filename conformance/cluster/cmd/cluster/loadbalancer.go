@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -56,20 +58,38 @@ func runLoadBalancer(ctx context.Context, l layout, out io.Writer) error {
 				continue
 			}
 		}
-		all, err := services.Lister().List(labels.Everything())
+		cached, err := services.Lister().List(labels.Everything())
 		if err != nil {
 			return err
 		}
-		again = false
-		for _, service := range assign(all, netip.MustParsePrefix(poolNetwork)) {
-			// The cache may be old: the API server then refuses the update.
-			_, err := client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, service, metav1.UpdateOptions{})
-			if err != nil {
-				again = true
-			}
-			log.Info("status written", "service", service.Namespace+"/"+service.Name, "ingress", service.Status.LoadBalancer.Ingress, "error", err)
-		}
+		again = balance(ctx, client, cached, log) != nil
 	}
+}
+
+// balance writes the statuses that must change, if by the cache any must. The
+// cache may lack what was written last: an address that it takes for free is
+// another Service's by now. So what is written goes by the API server's own list.
+func balance(ctx context.Context, client kubernetes.Interface, cached []*corev1.Service, log *slog.Logger) error {
+	pool := netip.MustParsePrefix(poolNetwork)
+	if len(assign(cached, pool)) == 0 {
+		return nil
+	}
+	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		log.Info("Services not read", "error", err)
+		return err
+	}
+	current := make([]*corev1.Service, len(list.Items))
+	for i := range list.Items {
+		current[i] = &list.Items[i]
+	}
+	var failed error
+	for _, service := range assign(current, pool) {
+		_, err := client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, service, metav1.UpdateOptions{})
+		failed = errors.Join(failed, err)
+		log.Info("status written", "service", service.Namespace+"/"+service.Name, "ingress", service.Status.LoadBalancer.Ingress, "error", err)
+	}
+	return failed
 }
 
 // assign returns copies of the Services whose status must change: an address for

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"net/netip"
 	"testing"
 	"time"
@@ -8,7 +9,47 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 )
+
+// TestBalanceOldCache lets a Service come before the cache has the address that
+// was given to another one.
+func TestBalanceOldCache(t *testing.T) {
+	service := func(name string) *corev1.Service {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
+		s.Spec.Type = corev1.ServiceTypeLoadBalancer
+		return s
+	}
+	first, second := service("first"), service("second")
+	client := fake.NewClientset(first, second)
+	log := slog.New(slog.DiscardHandler)
+	if err := balance(t.Context(), client, []*corev1.Service{first}, log); err != nil {
+		t.Fatal(err)
+	}
+	third := service("third")
+	if _, err := client.CoreV1().Services("default").Create(t.Context(), third, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := balance(t.Context(), client, []*corev1.Service{first, third}, log); err != nil {
+		t.Fatal(err)
+	}
+	list, err := client.CoreV1().Services("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holders := map[string]string{}
+	for _, s := range list.Items {
+		if len(s.Status.LoadBalancer.Ingress) != 1 {
+			t.Fatalf("%s has the addresses %v, want one", s.Name, s.Status.LoadBalancer.Ingress)
+		}
+		address := s.Status.LoadBalancer.Ingress[0].IP
+		if other := holders[address]; other != "" {
+			t.Errorf("%s and %s have the same address %s", other, s.Name, address)
+		}
+		holders[address] = s.Name
+	}
+}
 
 func TestAssign(t *testing.T) {
 	service := func(name string, age int, change func(*corev1.Service)) *corev1.Service {
