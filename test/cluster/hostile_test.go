@@ -240,14 +240,21 @@ func controlCharacters() (out []client.Object) {
 	})
 }
 
-// invalidUTF8 is what becomes of bytes that are no text on their way through JSON.
+// invalidUTF8 are bytes that are no text: as they are in Services, which travel as
+// protocol buffers, and in what becomes of them on their way through JSON.
 func invalidUTF8() (out []client.Object) {
 	const evil = "\xff\xfe\xc0\x80\xed\xa0\x80"
 	for i, value := range []string{evil, "a" + evil + "z", strings.Repeat(evil, 100)} {
+		name := fmt.Sprintf("utf8-%d", i)
+		steering := map[string]string{"flexinfer.ai/routing": value, "flexinfer.ai/service-labels": "a," + value, "flexinfer.ai/route-priority": value}
 		out = append(out,
-			hostileRoute(fmt.Sprintf("utf8-%d", i), gwapiv1.HTTPRouteRule{Matches: []gwapiv1.HTTPRouteMatch{{Headers: []gwapiv1.HTTPHeaderMatch{{Name: "X-A", Value: value}}}}}),
-			&v1alpha2.Model{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("utf8-%d", i), Annotations: map[string]string{"flexinfer.ai/routing": value}},
-				Spec: v1alpha2.ModelSpec{Backend: "vllm", Source: value}})
+			hostileRoute(name, gwapiv1.HTTPRouteRule{
+				Matches:     []gwapiv1.HTTPRouteMatch{{Headers: []gwapiv1.HTTPHeaderMatch{{Name: "X-A", Value: value}}}},
+				BackendRefs: []gwapiv1.HTTPBackendRef{{BackendRef: gwapiv1.BackendRef{BackendObjectReference: modelRef("", name)}}},
+			}),
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: steering}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
+			&v1alpha2.Model{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha2.ModelSpec{Backend: "vllm", Source: "HF://" + value, ServiceName: name}},
+			&v1alpha2.Model{ObjectMeta: metav1.ObjectMeta{Name: name + "-own", Annotations: steering}, Spec: v1alpha2.ModelSpec{Backend: "vllm", Source: "HF://a/b"}})
 	}
 	return out
 }
