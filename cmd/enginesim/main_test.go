@@ -7,9 +7,10 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 func TestBadCommandLines(t *testing.T) {
@@ -30,28 +31,10 @@ func TestBadCommandLines(t *testing.T) {
 	f("-prefill-speed", 0, "--help")
 }
 
-// lockedBuffer lets the test read what run writes meanwhile.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 func TestServesUntilTheSignal(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	var log lockedBuffer
+	var log testrig.Log
 	code := make(chan int, 1)
 	go func() {
 		code <- run(ctx, []string{"--listen", "127.0.0.1:0", "--name", "sim-1", "--served-model-name", "a,b", "--decode-speed", "0"}, &log)

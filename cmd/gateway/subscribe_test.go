@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,19 +16,10 @@ import (
 	"time"
 
 	"flexinfer.ai/gateway/internal/cli"
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/publish"
 	"flexinfer.ai/gateway/pkg/routing"
 )
-
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
-}
 
 // redirecting is a Config with one listener that answers by itself.
 func redirecting(port uint16, to string) *routing.Config {
@@ -97,28 +87,10 @@ func startController(t *testing.T) *controller {
 	return c
 }
 
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // startGateway runs the program; stop sends what SIGTERM would.
-func startGateway(t *testing.T, args ...string) (log *lines, stop func()) {
+func startGateway(t *testing.T, args ...string) (log *testrig.Log, stop func()) {
 	t.Helper()
-	log = &lines{}
+	log = &testrig.Log{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan int, 1)
 	env := cli.Env{Stdout: io.Discard, Stderr: log, Lookup: func(string) (string, bool) { return "", false }}
@@ -160,7 +132,7 @@ func answersWith(t *testing.T, port uint16, host string) {
 // without the controller starts with what it served last.
 func TestSubscribe(t *testing.T) {
 	c := startController(t)
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	first := redirecting(port, "first.example")
 	first.Certificates = []routing.Certificate{{Key: "Secret/ns/tls", CertPEM: []byte("x"), KeyPEM: []byte("y")}}
 	c.Publish("ns/g", first)
@@ -231,7 +203,7 @@ func TestLastGoodKeys(t *testing.T) {
 func TestFlagErrors(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
-		var log lines
+		var log testrig.Log
 		env := cli.Env{Stdout: io.Discard, Stderr: &log, Lookup: func(string) (string, bool) { return "", false }}
 		if code := command().Main(t.Context(), env, args); code == 0 || !strings.Contains(log.String(), want) {
 			t.Errorf("%q: exit %d, %q; want %q in it", args, code, log.String(), want)

@@ -7,26 +7,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"flexinfer.ai/gateway/internal/cli"
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/fastproxy"
 	"flexinfer.ai/gateway/pkg/routing"
 )
-
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
-}
 
 func options(t *testing.T, env map[string]string, args ...string) (fastproxy.Options, string, error) {
 	t.Helper()
@@ -81,7 +71,7 @@ func TestFlags(t *testing.T) {
 
 // What does not compile is left out alone.
 func TestApplyLeavesOut(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	o, _, err := options(t, nil, "--bind=127.0.0.1", "--admin=", "--shutdown-drain-delay=0s")
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +91,7 @@ func TestApplyLeavesOut(t *testing.T) {
 	cfg := &routing.Config{
 		Listeners: []routing.Listener{
 			{Key: "ns/g/http", Gateway: "ns/g", Port: port, Protocol: routing.ProtocolHTTP},
-			{Key: "ns/g/https", Gateway: "ns/g", Port: freePort(t), Protocol: routing.ProtocolHTTPS, Certificates: []string{"Secret/ns/tls"}},
+			{Key: "ns/g/https", Gateway: "ns/g", Port: testrig.FreePort(t), Protocol: routing.ProtocolHTTPS, Certificates: []string{"Secret/ns/tls"}},
 		},
 		Routes: []routing.Route{
 			{Key: "HTTPRoute/ns/bad", Listeners: attached, Rules: []routing.Rule{bad}},

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -60,10 +61,10 @@ func TestClientLeaves(t *testing.T) {
 
 func clientLeaves(t *testing.T, protocol string, stream bool) {
 	engine := &waitingEngine{stream: stream, begun: make(chan struct{}, 1), closed: make(chan time.Time, 1)}
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyLeastLoaded, startEngine(t, engine))
 	if protocol != "tcp" {
-		cert, key := selfSigned(t, "localhost")
+		cert, key := testrig.SelfSigned(t, "localhost")
 		cfg.Listeners[0].Protocol = routing.ProtocolHTTPS
 		cfg.Listeners[0].Certificates = []string{"Secret/ns/c"}
 		cfg.Certificates = []routing.Certificate{{Key: "Secret/ns/c", CertPEM: cert, KeyPEM: key}}

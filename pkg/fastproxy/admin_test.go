@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -52,7 +53,7 @@ func TestAdminHealth(t *testing.T) {
 	checkAnswer(t, ask, "/healthz", 200, "ok\n")
 	checkAnswer(t, ask, "/readyz", 503, "no configuration yet\n")
 	checkAnswer(t, ask, "/debug/config", 503, "no configuration yet\n")
-	cfg := oneModel(freePort(t), routing.StrategyDefault, "10.0.0.1:8000")
+	cfg := oneModel(testrig.FreePort(t), routing.StrategyDefault, "10.0.0.1:8000")
 	if err := s.Apply(&cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestAdminMetrics(t *testing.T) {
 		!strings.Contains(body, "flexinfer_proxy_snapshot_apply_failures_total 0\n") {
 		t.Errorf("before a configuration: %d %.300s", status, body)
 	}
-	cfg := oneModel(freePort(t), routing.StrategyPrefix, "10.0.0.1:8000")
+	cfg := oneModel(testrig.FreePort(t), routing.StrategyPrefix, "10.0.0.1:8000")
 	if err := s.Apply(&cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +107,8 @@ func TestAdminProfiles(t *testing.T) {
 
 func TestAdminConfigShowsNoSecret(t *testing.T) {
 	s, ask := adminOf(t, nil)
-	certPEM, keyPEM := selfSigned(t, "shown.example.com")
-	cfg := oneModel(freePort(t), routing.StrategySession, "10.0.0.1:8000")
+	certPEM, keyPEM := testrig.SelfSigned(t, "shown.example.com")
+	cfg := oneModel(testrig.FreePort(t), routing.StrategySession, "10.0.0.1:8000")
 	cfg.Listeners[0].Protocol = routing.ProtocolHTTPS
 	cfg.Listeners[0].Certificates = []string{"Secret/ns/tls"}
 	cfg.Certificates = []routing.Certificate{{Key: "Secret/ns/tls", CertPEM: certPEM, KeyPEM: keyPEM}}

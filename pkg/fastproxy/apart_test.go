@@ -12,6 +12,7 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/google/go-cmp/cmp"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -22,7 +23,7 @@ func TestApartFieldsOfRequests(t *testing.T) {
 	engine := startEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got <- r.Header["User-Agent"]
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, engine), port, nil)
 	for _, front := range everyFront(t, p) {
 		ask := func(name string, values ...string) int {
@@ -66,7 +67,7 @@ func TestApartFieldsOfRequests(t *testing.T) {
 func TestApartFieldsOfAnswers(t *testing.T) {
 	engine := startRawEngine(t, answering("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nServer: a\r\nContent-Type: a/b\r\ncontent-encoding: br\r\n"+
 		"server: b\r\nContent-Type: c/d\r\nServer:\r\nContent-Length: 2\r\n\r\nok"))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, engine.address), port, nil)
 	fronts := everyFront(t, p)
 	check := func(want http.Header) {
@@ -115,7 +116,7 @@ func TestCodingsOnSeveralLines(t *testing.T) {
 	b.Write(zipped.Bytes())
 	b.Close()
 	for _, decode := range []bool{true, false} {
-		port := freePort(t)
+		port := testrig.FreePort(t)
 		cfg := oneModel(port, routing.StrategyPrefix, engine)
 		cfg.Backends[0].DecodeRequests = decode
 		p := startProxy(t, cfg, port, nil)

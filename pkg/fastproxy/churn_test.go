@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -78,7 +79,7 @@ func TestConfigurationChurn(t *testing.T) {
 	for range 5 {
 		c.engines = append(c.engines, startEngine(t, http.HandlerFunc(churnEngine)))
 	}
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyLeastLoaded, c.engines[:3]...)
 	cfg.Backends = append(cfg.Backends, routing.Backend{
 		Key: "Model/ns/n", Kind: routing.BackendModel, Namespace: "ns", Name: "n",
@@ -90,7 +91,7 @@ func TestConfigurationChurn(t *testing.T) {
 	rule := &cfg.Routes[0].Rules[0]
 	rule.Backends = append(rule.Backends, routing.BackendRef{Backend: "Model/ns/n", Weight: 1})
 	c.p = startProxy(t, cfg, port, nil)
-	c.extra = freePort(t)
+	c.extra = testrig.FreePort(t)
 	c.fronts = everyFront(t, c.p)
 	c.change("version")
 	before := watchResources(t)
@@ -258,7 +259,7 @@ func (c *churn) change(kind string) {
 		rule.Backends = slices.Clone(rule.Backends)
 		rule.Backends[0].Weight, rule.Backends[1].Weight = int32(c.rnd.IntN(10)), int32(1+c.rnd.IntN(10))
 	case "certificates":
-		cert, key := selfSigned(c.t, "a.test")
+		cert, key := testrig.SelfSigned(c.t, "a.test")
 		cfg.Certificates[0].CertPEM, cfg.Certificates[0].KeyPEM = cert, key
 		certPEM = cert
 	case "listeners":

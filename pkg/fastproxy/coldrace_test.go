@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -23,7 +24,7 @@ func deadEndpoint(t *testing.T) string {
 // TestRequestMeetsAScaleDown: a request that set out for a replica which has just
 // been taken away waits for another one, as one that came later would.
 func TestRequestMeetsAScaleDown(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, serverless(port, deadEndpoint(t)), port, nil)
 	answered := p.postLater(t.Context())
 	time.Sleep(150 * time.Millisecond) // the news of the replica's end come later
@@ -39,7 +40,7 @@ func TestRequestMeetsAScaleDown(t *testing.T) {
 
 // TestDeadReplicaOfServerlessModel: where no news come the request fails soon.
 func TestDeadReplicaOfServerlessModel(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, serverless(port, deadEndpoint(t)), port, nil)
 	begun := time.Now()
 	if s := <-p.postLater(t.Context()); s != 503 {
@@ -52,7 +53,7 @@ func TestDeadReplicaOfServerlessModel(t *testing.T) {
 // TestReplicaReplacedWhileConnecting: an endpoint that came while a connect failed
 // is tried.
 func TestReplicaReplacedWhileConnecting(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, serverless(port, deadEndpoint(t)), port, nil)
 	answered := p.postLater(t.Context())
 	time.Sleep(150 * time.Millisecond)
@@ -67,7 +68,7 @@ func TestReplicaReplacedWhileConnecting(t *testing.T) {
 // TestConnectFailureTriesOtherMember: the members of a group stand in for one
 // another as the replicas of one Model do.
 func TestConnectFailureTriesOtherMember(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyDefault, deadEndpoint(t))
 	n := cfg.Backends[0]
 	n.Key, n.Name, n.Endpoints, n.Priority = "Model/ns/n", "n", "Model/ns/n", -1
@@ -87,7 +88,7 @@ func TestConnectFailureTriesOtherMember(t *testing.T) {
 // connections any time, long before it is gone. Requests wait for the next one, and
 // the old one's lasting does not end the wait.
 func TestServerlessPassesDraining(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := serverless(port, deadEndpoint(t))
 	cfg.EndpointLists[0].Endpoints[0].State = routing.EndpointDraining
 	p := startProxy(t, cfg, port, nil)

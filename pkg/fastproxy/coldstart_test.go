@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -15,7 +16,7 @@ func TestColdGroupWaits(t *testing.T) {
 	engine := startEngine(t, http.HandlerFunc(status(200)))
 	f := func(name string, state routing.EndpointState, phase routing.Phase) {
 		t.Helper()
-		port := freePort(t)
+		port := testrig.FreePort(t)
 		cfg := oneModel(port, routing.StrategyDefault)
 		cfg.Backends[0].Serverless = &routing.Serverless{ColdStartTimeout: 100 * time.Millisecond}
 		cfg.Backends = append([]routing.Backend{

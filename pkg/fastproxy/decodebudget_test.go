@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -23,7 +24,7 @@ func TestDecodingIsBounded(t *testing.T) {
 		held <- struct{}{}
 		<-held
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyPrefix, engine)
 	cfg.Backends[0].DecodeRequests = false
 	p := startProxy(t, cfg, port, func(o *Options) { o.Limits.BodyBytes = 256 << 10 })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -85,7 +86,7 @@ func holdingEngine(t *testing.T) (address string, release chan struct{}) {
 }
 
 func TestDemandFollowsAColdStart(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	var told atomic.Int64
 	p := startProxy(t, serverless(port), port, func(o *Options) { o.DemandChanged = func() { told.Add(1) } })
 	engine, release := holdingEngine(t)
@@ -124,7 +125,7 @@ func TestDemandFollowsAColdStart(t *testing.T) {
 func TestDemandOfPolls(t *testing.T) {
 	engine, release := holdingEngine(t)
 	defer close(release)
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	var told atomic.Int64
 	p := startProxy(t, serverless(port, engine), port, func(o *Options) { o.DemandChanged = func() { told.Add(1) } })
 	client := newClient(t)
@@ -167,7 +168,7 @@ func TestDemandOfAPollThatRuns(t *testing.T) {
 		arrived <- struct{}{}
 		<-release
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, serverless(port, engine), port, nil)
 	client := newClient(t)
 	polled := make(chan struct{})
@@ -195,7 +196,7 @@ func TestDemandOfAPollThatRuns(t *testing.T) {
 // once, further work beside it is not.
 func TestDemandTellsTheEndOfIdleness(t *testing.T) {
 	engine, release := holdingEngine(t)
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	var told atomic.Int64
 	p := startProxy(t, serverless(port, engine), port, func(o *Options) { o.DemandChanged = func() { told.Add(1) } })
 	first := p.postLater(t.Context())
@@ -225,7 +226,7 @@ func TestDemandTellsTheEndOfIdleness(t *testing.T) {
 // TestDemandOfGroups: requests for a label group are demand for its cold-start
 // target, also where that becomes another Model while they wait.
 func TestDemandOfGroups(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := serverless(port)
 	n := cfg.Backends[0]
 	n.Key, n.Name, n.Endpoints = "Model/ns/n", "n", "Model/ns/n"
@@ -251,7 +252,7 @@ func TestDemandOfGroups(t *testing.T) {
 // is demand until it ends, and no longer.
 func TestDemandOfDepartedModels(t *testing.T) {
 	engine, release := holdingEngine(t)
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, serverless(port, engine), port, nil)
 	before := p.config
 	first := p.postLater(t.Context())
@@ -280,7 +281,7 @@ func TestDemandOfDepartedModels(t *testing.T) {
 // TestDemandOfTunnels: an upgrade does not wake, an open tunnel is work.
 func TestDemandOfTunnels(t *testing.T) {
 	engine := upgradeEngine(t, "", func(c *net.TCPConn, r *bufio.Reader) { io.Copy(c, r) })
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, serverless(port, engine.address), port, nil)
 	c, err := net.Dial("tcp", p.address())
 	if err != nil {
@@ -299,7 +300,7 @@ func TestDemandOfTunnels(t *testing.T) {
 
 // TestDemandIsOfServerlessModels: nobody scales the others.
 func TestDemandIsOfServerlessModels(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, startEngine(t, http.HandlerFunc(status(200)))), port, nil)
 	<-p.postLater(t.Context())
 	p.wantDemand()
@@ -311,7 +312,7 @@ func TestDemandIsOfServerlessModels(t *testing.T) {
 // TestDrainServesWhoWaits: a request that waits for a first replica gets it
 // although its gateway is on its way out; who comes meanwhile waits as well.
 func TestDrainServesWhoWaits(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, serverless(port), port, nil)
 	waits := p.postLater(t.Context())
 	p.wantDemand(counts{"ns/m", 1, 0})
@@ -340,7 +341,7 @@ func TestDrainServesWhoWaits(t *testing.T) {
 // TestDrainDismissesWhoWaits: where nobody comes to help in time, those who wait
 // are told to come again before they are cut.
 func TestDrainDismissesWhoWaits(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, serverless(port), port, nil)
 	client := newClient(t)
 	type answer struct {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -280,7 +281,7 @@ func TestEndBetweenAnswerAndIdle(t *testing.T) {
 // From the beginning of a drain on, answers end their connections, and new ones
 // are still taken: when the delay is over nobody is about to send on an idle one.
 func TestDrainDelay(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, routing.Config{
 		Listeners: []routing.Listener{{Key: "ns/g/http", Gateway: "ns/g", Port: port, Protocol: routing.ProtocolHTTP}},
 		Routes: []routing.Route{{Key: "HTTPRoute/ns/r", Listeners: []routing.Attachment{{Listener: "ns/g/http"}}, Rules: []routing.Rule{{

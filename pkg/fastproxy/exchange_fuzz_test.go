@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"flexinfer.ai/gateway/internal/hostile"
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -121,7 +122,7 @@ func newExchangeFuzz(f *testing.F) *exchangeFuzz {
 	x := &exchangeFuzz{}
 	for i, strategy := range []routing.Strategy{routing.StrategyDefault, routing.StrategyPrefix} {
 		x.engines[i] = startStrictEngine(f)
-		port := freePort(f)
+		port := testrig.FreePort(f)
 		cfg := oneModel(port, strategy, x.engines[i].address)
 		cfg.Backends[0].DecodeRequests = false
 		x.proxies[i] = startProxy(f, cfg, port, nil)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -71,8 +72,8 @@ type protocolFront struct {
 // routes it joins, and returns a client for each protocol.
 func everyFront(t testing.TB, p *proxy) []protocolFront {
 	t.Helper()
-	cert, key := selfSigned(t, "a.test")
-	secure := freePort(t)
+	cert, key := testrig.SelfSigned(t, "a.test")
+	secure := testrig.FreePort(t)
 	cfg := &p.config
 	cfg.Certificates = []routing.Certificate{{Key: "Secret/ns/a", CertPEM: cert, KeyPEM: key}}
 	cfg.Listeners = append(cfg.Listeners, routing.Listener{

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -54,7 +55,7 @@ func fastFailingPod(t *testing.T, strategy routing.Strategy) {
 		engines[i] = &sickEngine{number: i}
 		addresses = append(addresses, startEngine(t, engines[i]))
 	}
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, strategy, addresses...), port, nil)
 	client := newClient(t)
 	ask := func(key int) (status int, engine string) {

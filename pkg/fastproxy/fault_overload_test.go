@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -41,7 +42,7 @@ func TestDescriptorsUsedUpEndToEnd(t *testing.T) {
 		}
 		io.WriteString(w, "ok")
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, engine), port, nil)
 	one, two := rawClient(t, p), rawClient(t, p)
 	readOne, readTwo := bufio.NewReader(one), bufio.NewReader(two)
@@ -105,7 +106,7 @@ func TestBodyBudgetFull(t *testing.T) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, n)
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyPrefix, engine)
 	cfg.Backends = append(cfg.Backends, routing.Backend{
 		Key: "Service/ns/s:80", Kind: routing.BackendService, Namespace: "ns", Name: "s", Endpoints: "Model/ns/m",
@@ -165,7 +166,7 @@ func TestBodyBudgetFull(t *testing.T) {
 func TestEveryQueueFull(t *testing.T) {
 	const models, limit = 4, 8
 	engine := startEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyDefault, engine)
 	for i := range models {
 		key := fmt.Sprintf("Model/ns/z%d", i)
@@ -248,7 +249,7 @@ func TestClientsThatNeverRead(t *testing.T) {
 			}
 		}
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, engine), port, func(o *Options) {
 		o.Timeouts.WriteStall = 2 * time.Second
 	})
@@ -296,7 +297,7 @@ func TestIdleConnections(t *testing.T) {
 		t.Fatalf("the limit of %d descriptors leaves no room: raise it (ulimit -n)", limit.Cur)
 	}
 	engine := startEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, engine), port, nil)
 	before := watchResources(t)
 	stackBefore := stackBytes()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -112,7 +113,7 @@ func TestPanicsEndOneConnection(t *testing.T) {
 		}
 		w.Write(b)
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyLeastLoaded, engine)
 	p := startProxy(t, cfg, port, nil)
 	panicAt(p)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -33,7 +34,7 @@ func TestStaleKeepAliveCostsNoError(t *testing.T) {
 		engines = append(engines, engine)
 		addresses = append(addresses, engine.address)
 	}
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, addresses...), port, nil)
 	fronts := everyFront(t, p)
 	var failed atomic.Int64
@@ -112,7 +113,7 @@ func TestIdleTimeOfEngines(t *testing.T) {
 			io.WriteString(c, ok200)
 		}
 	})
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, engine.address), port, nil)
 	for _, f := range everyFront(t, p) {
 		for _, wait := range []int{50, 99, 100, 101, 130, 0} {
@@ -195,7 +196,7 @@ func killOne(t *testing.T, strategy routing.Strategy, warm bool) {
 	for range 4 {
 		addresses = append(addresses, startMortal(t, &kills).address)
 	}
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, strategy, addresses...), port, nil)
 	client := newClient(t)
 	ask := func(content string) int {

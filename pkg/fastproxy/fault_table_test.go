@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -99,7 +100,7 @@ func endlessHead(c *net.TCPConn, _ int) bool {
 	return false
 }
 
-func refusingAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
+func refusingAddress(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", testrig.FreePort(t)) }
 
 // TestFaults: each fault gives the outcome that the contract names over every
 // protocol, three times in a row, and leaves nothing in the ledgers.
@@ -115,7 +116,7 @@ func TestFaults(t *testing.T) {
 				engine = startFaultEngine(t, c.engine)
 				address = engine.address
 			}
-			port := freePort(t)
+			port := testrig.FreePort(t)
 			p := startProxy(t, oneModel(port, routing.StrategyDefault, address), port, func(o *Options) {
 				// Short, because some faults take all of them; long enough for a busy machine.
 				o.Timeouts.Connect = time.Second
@@ -203,7 +204,7 @@ func TestFaultEarly413(t *testing.T) {
 				io.ReadFull(c, make([]byte, 4096))
 				io.WriteString(c, early413)
 			})
-			port := freePort(t)
+			port := testrig.FreePort(t)
 			p := startProxy(t, oneModel(port, c.strategy, e.address), port, nil)
 			body := append([]byte(`{"messages":[{"role":"user","content":"`), bytes.Repeat([]byte("x"), 20<<20)...)
 			body = append(body, `"}]}`...)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -87,7 +88,7 @@ func TestRetries(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			engine := &script{steps: c.steps}
-			port := freePort(t)
+			port := testrig.FreePort(t)
 			cfg := oneModel(port, routing.StrategyDefault, startEngine(t, engine))
 			if c.edit != nil {
 				c.edit(&cfg.Routes[0].Rules[0])
@@ -119,8 +120,8 @@ func TestRefusedConnectionsCostNoError(t *testing.T) {
 	} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
-			dead := func() string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
-			port := freePort(t)
+			dead := func() string { return fmt.Sprintf("127.0.0.1:%d", testrig.FreePort(t)) }
+			port := testrig.FreePort(t)
 			p := startProxy(t, oneModel(port, strategy, startEngine(t, http.HandlerFunc(status(200))), dead(), dead(), dead()), port, nil)
 			client := newClient(t)
 			var failed atomic.Int64
@@ -160,7 +161,7 @@ func TestRefusedConnectionsCostNoError(t *testing.T) {
 // a full queue, a time-out and a failed phase are answered as the contract says.
 func TestColdStart(t *testing.T) {
 	engine := startEngine(t, http.HandlerFunc(status(200)))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyPrefix)
 	cfg.Backends[0].Serverless = &routing.Serverless{ColdStartTimeout: 5 * time.Second}
 	cfg.Routes[0].Rules[0].RequestTimeout = 300 * time.Millisecond

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -696,7 +697,7 @@ func TestH1ExpectHavingSent(t *testing.T) {
 		}
 		io.WriteString(c, "0\r\n\r\n")
 	})
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, engine.address), port, nil)
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for range scaled(200) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -60,7 +61,7 @@ func (l *leaving) going() bool {
 func TestLeavingClientsOfEveryProtocol(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyDefault, startEngine(t, raggedEngine(seed)))
 	p := startProxy(t, cfg, port, nil)
 	for _, f := range everyFront(t, p) {

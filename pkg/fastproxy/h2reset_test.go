@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -54,7 +55,7 @@ func (e *countingEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // stormProxy is a proxy with every front before one engine.
 func stormProxy(t *testing.T, engine http.Handler, edit func(*Options)) (*proxy, []protocolFront) {
 	t.Helper()
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyLeastLoaded, startEngine(t, engine)), port, func(o *Options) {
 		o.Timeouts.Connect = time.Minute // a storm, and the engine in this very process, may take a machine of its own
 		if edit != nil {

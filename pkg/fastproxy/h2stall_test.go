@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -126,7 +127,7 @@ func (c *stormClient) alive() bool {
 func TestH2StalledUploads(t *testing.T) {
 	for _, strategy := range []routing.Strategy{routing.StrategyLeastLoaded, routing.StrategyPrefix} {
 		t.Run(string(strategy), func(t *testing.T) {
-			port := freePort(t)
+			port := testrig.FreePort(t)
 			cfg := oneModel(port, strategy, startEngine(t, http.HandlerFunc(stallEngine)))
 			p := startProxy(t, cfg, port, func(o *Options) { o.Timeouts.Body = 500 * time.Millisecond })
 			for _, f := range h2Fronts(everyFront(t, p)) {

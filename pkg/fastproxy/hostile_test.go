@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"flexinfer.ai/gateway/internal/hostile"
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -105,7 +106,7 @@ func TestHostileRequests(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for _, strategy := range []routing.Strategy{routing.StrategyDefault, routing.StrategyPrefix} {
 		e := startRecordingEngine(t)
-		port := freePort(t)
+		port := testrig.FreePort(t)
 		p := startProxy(t, oneModel(port, strategy, e.address), port, nil)
 		for _, c := range hostile.Requests {
 			t.Run(string(strategy)+"/"+c.Name, func(t *testing.T) {
@@ -181,7 +182,7 @@ func TestHostilePipelines(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	e := startRecordingEngine(t)
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, e.address), port, nil)
 	for range scaled(1000) {
 		var stream strings.Builder

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -17,7 +18,7 @@ func TestHTTP10WithoutHost(t *testing.T) {
 	engine := startEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "host="+r.Host)
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, engine), port, nil)
 	f := func(field, want string) {
 		t.Helper()

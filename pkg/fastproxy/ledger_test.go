@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -69,9 +70,9 @@ func TestLedgerReturnsToZero(t *testing.T) {
 }
 
 func ledgerReturnsToZero(t *testing.T, strategy routing.Strategy, seed uint64) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	engine := http.HandlerFunc(moodyEngine)
-	dead := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	dead := fmt.Sprintf("127.0.0.1:%d", testrig.FreePort(t))
 	cfg := oneModel(port, strategy, startEngine(t, engine), startEngine(t, engine), startEngine(t, engine), dead)
 	rule := &cfg.Routes[0].Rules[0]
 	rule.RequestTimeout = 200 * time.Millisecond

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/expfmt"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -119,7 +120,7 @@ func prefixSeries(model string, pods map[string]int, fallback int, hits []string
 }
 
 func TestDecisionMetrics(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyDefault, "10.0.0.1:8000")
 	addModel(&cfg, "ns", "my-model", routing.StrategyPrefix, "10.96.0.1:80", "10.0.0.5:8000")
 	s := startProxy(t, cfg, port, nil).Server
@@ -144,7 +145,7 @@ func TestDecisionMetrics(t *testing.T) {
 }
 
 func TestSessionAndLeastLoadedMetrics(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategySession, "10.0.0.1:8000")
 	addModel(&cfg, "ns", "n", routing.StrategyLeastLoaded, "", "10.0.0.2:8000")
 	s := startProxy(t, cfg, port, nil).Server
@@ -174,7 +175,7 @@ func TestSessionAndLeastLoadedMetrics(t *testing.T) {
 }
 
 func TestOverflowMetric(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	s := startProxy(t, oneModel(port, routing.StrategySession, "10.0.0.1:8000"), port, func(o *Options) {
 		o.Settings.CardinalityLimit = 2
 	}).Server
@@ -192,7 +193,7 @@ func TestOverflowMetric(t *testing.T) {
 }
 
 func TestGroupMetrics(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyDefault, "10.0.0.1:8000")
 	addModel(&cfg, "ns", "n", routing.StrategyDefault, "", "10.0.0.2:8000")
 	cfg.Backends = append([]routing.Backend{{
@@ -217,7 +218,7 @@ func TestGroupMetrics(t *testing.T) {
 // TestSeriesEndWithTheirEntities: series of endpoints and backends that are gone
 // are dropped and do not come back by what a late exchange still counts.
 func TestSeriesEndWithTheirEntities(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategySession, "10.0.0.1:8000", "10.0.0.2:8000")
 	addModel(&cfg, "ns", "old", routing.StrategyPrefix, "", "10.0.0.9:8000")
 	p := startProxy(t, cfg, port, nil)
@@ -256,7 +257,7 @@ func TestSeriesEndWithTheirEntities(t *testing.T) {
 // TestModelsOfOneName: backends of one name in two namespaces share series, and
 // keep them while one of both lives.
 func TestModelsOfOneName(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategySession, "10.0.0.1:8000")
 	addModel(&cfg, "other", "m", routing.StrategySession, "", "10.0.0.1:8000", "10.0.0.2:8000")
 	p := startProxy(t, cfg, port, nil)
@@ -276,7 +277,7 @@ func TestModelsOfOneName(t *testing.T) {
 
 // TestRequestMetrics: what one real request after the other leaves in a scrape.
 func TestRequestMetrics(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	engine := startEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/teapot" {
 			w.WriteHeader(http.StatusTeapot)
@@ -312,7 +313,7 @@ func TestRequestMetrics(t *testing.T) {
 }
 
 func TestRequestToNobodyIsUnrouted(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyDefault)
 	p := startProxy(t, cfg, port, nil)
 	p.post(newClient(t), "/", "{}").Body.Close()
@@ -325,7 +326,7 @@ func TestRequestToNobodyIsUnrouted(t *testing.T) {
 // TestScrapeWhileEverythingChanges: scrapes, decisions and configurations at the
 // same time; each scrape is consistent in itself (Gather checks it).
 func TestScrapeWhileEverythingChanges(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategySession, "10.0.0.1:8000", "10.0.0.2:8000"), port, nil)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})

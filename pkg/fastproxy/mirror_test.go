@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -28,7 +29,7 @@ func mirroredProxy(t *testing.T, mirror string, edit func(*routing.Config, *Opti
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprintf(w, "main %d", n)
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyDefault, main)
 	addModel(&cfg, "ns", "copy", routing.StrategyDefault, "", mirror)
 	cfg.Routes[0].Rules[0].Filters = []routing.Filter{
@@ -121,7 +122,7 @@ func TestMirrorNeverTouchesTheAnswer(t *testing.T) {
 			t.Errorf("%s: sent %d, failed %d", name, sent, failed)
 		}
 	}
-	f("refusing", fmt.Sprintf("127.0.0.1:%d", freePort(t)), true)
+	f("refusing", fmt.Sprintf("127.0.0.1:%d", testrig.FreePort(t)), true)
 	f("breaking", breaking, true)
 	f("hanging", hanging, false)
 }

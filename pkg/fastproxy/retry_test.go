@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -14,7 +15,7 @@ func TestZeroAttemptsForbidRetries(t *testing.T) {
 	refusing := net.JoinHostPort("127.0.0.1", "1") // nobody listens there
 	f := func(retry *routing.Retry, want uint64) {
 		t.Helper()
-		port := freePort(t)
+		port := testrig.FreePort(t)
 		cfg := oneModel(port, routing.StrategyDefault, refusing, "127.0.0.2:1")
 		cfg.Routes[0].Rules[0].Retry = retry
 		p := startProxy(t, cfg, port, nil)

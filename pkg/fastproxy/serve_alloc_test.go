@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -74,7 +75,7 @@ func TestExchangeAllocs(t *testing.T) {
 			limit  float64
 		}{{"buffered", buffered, 0}, {"streamed", streamed, 1}} {
 			t.Run(fmt.Sprintf("%s/%s", strategy, c.name), func(t *testing.T) {
-				port := freePort(t)
+				port := testrig.FreePort(t)
 				engine := allocFreeEngine(t, c.answer...)
 				startProxy(t, oneModel(port, strategy, engine), port, nil)
 				conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -56,7 +57,7 @@ func twoModels(t *testing.T, port uint16) routing.Config {
 // the client claims in the header never does; the engine gets the bytes as they
 // were, but for the model's served name and a coding that is undone.
 func TestModelByBody(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := twoModels(t, port)
 	cfg.Backends[1].ServedModelName = "/models/\"b\""
 	cfg.Backends[1].Aliases = []string{"b-alias"}
@@ -123,7 +124,7 @@ func TestModelByBody(t *testing.T) {
 
 // TestWhyNoModel: a request that finds no rule for want of a model is told why.
 func TestWhyNoModel(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, twoModels(t, port), port, nil)
 	f := func(name, body, contentType string, status int, code, says string) {
 		t.Helper()
@@ -153,7 +154,7 @@ func TestWhyNoModel(t *testing.T) {
 func TestNoReplica(t *testing.T) {
 	f := func(says string, endpoints ...string) {
 		t.Helper()
-		port := freePort(t)
+		port := testrig.FreePort(t)
 		cfg := oneModel(port, routing.StrategyLeastLoaded, endpoints...)
 		cfg.Backends[0].Service = refusingAddress(t)
 		p := startProxy(t, cfg, port, nil)
@@ -171,7 +172,7 @@ func TestNoReplica(t *testing.T) {
 // TestBodyLimits: over the limit is 413 with the limit named, never a guess, for
 // declared, chunked and decoded lengths.
 func TestBodyLimits(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, twoModels(t, port), port, func(o *Options) { o.Limits.BodyBytes = 100_000 })
 	big := `{"model":"a","x":"` + strings.Repeat("y", 100_000) + `"}`
 	var bomb bytes.Buffer
@@ -208,7 +209,7 @@ func TestBodyLimits(t *testing.T) {
 // gets the body as it came.
 func TestUnknownCoding(t *testing.T) {
 	for kind, want := range map[routing.BackendKind]int{routing.BackendModel: 415, routing.BackendService: 200} {
-		port := freePort(t)
+		port := testrig.FreePort(t)
 		cfg := oneModel(port, routing.StrategyPrefix, startEngine(t, mirrorEngine("e")))
 		b := &cfg.Backends[0]
 		b.Kind, b.DecodeRequests = kind, kind == routing.BackendModel
@@ -223,7 +224,7 @@ func TestUnknownCoding(t *testing.T) {
 
 // TestFiltersEndToEnd: each filter does its work on the wire.
 func TestFiltersEndToEnd(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	engine := startEngine(t, mirrorEngine("e"))
 	copies := make(chan received, 1)
 	copyEngine := startEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -291,12 +292,12 @@ func TestFiltersEndToEnd(t *testing.T) {
 
 // TestMisdirected: a Host of another listener than the handshake's is 421.
 func TestMisdirected(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyDefault, startEngine(t, mirrorEngine("e")))
 	cfg.Listeners = nil
 	cfg.Routes[0].Listeners = nil
 	for _, host := range []string{"a.example", "b.example"} {
-		cert, key := selfSigned(t, host)
+		cert, key := testrig.SelfSigned(t, host)
 		cfg.Certificates = append(cfg.Certificates, routing.Certificate{Key: "Secret/ns/" + host, CertPEM: cert, KeyPEM: key})
 		cfg.Listeners = append(cfg.Listeners, routing.Listener{Key: "ns/gw/" + host, Gateway: "ns/gw", Port: port,
 			Protocol: routing.ProtocolHTTPS, Hostname: host, Certificates: []string{"Secret/ns/" + host}})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -69,7 +70,7 @@ func TestFailuresDoNotAllocate(t *testing.T) {
 }
 
 func TestRecordingDoesNotAllocate(t *testing.T) {
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	cfg := oneModel(port, routing.StrategyPrefix, "10.0.0.1:8000", "10.0.0.2:8000")
 	cfg.Backends = append([]routing.Backend{{
 		Key: "Group/ns/g", Kind: routing.BackendGroup, Namespace: "ns", Name: "g", Members: []string{"Model/ns/m"},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -23,7 +24,7 @@ func tlsSocket(t testing.TB, hostnames ...string) (*routing.Socket, *x509.CertPo
 		if h == "" {
 			name = "any.example"
 		}
-		cert, key := selfSigned(t, name)
+		cert, key := testrig.SelfSigned(t, name)
 		pool.AppendCertsFromPEM(cert)
 		k := "Secret/ns/" + strings.ReplaceAll(name, "*", "x")
 		cfg.Certificates = append(cfg.Certificates, routing.Certificate{Key: k, CertPEM: cert, KeyPEM: key})

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -38,7 +39,7 @@ func TestEarlyAnswerEndToEnd(t *testing.T) {
 		io.WriteString(c, early413)
 		time.Sleep(100 * time.Millisecond)
 	})
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, e.address), port, nil)
 	piece := bytes.Repeat([]byte("x"), 100_000)
 	const head = "POST /upload HTTP/1.1\r\nHost: a.test\r\n"
@@ -93,7 +94,7 @@ func TestDuplexEndToEnd(t *testing.T) {
 			}
 		}
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, engine), port, nil)
 	for range 5 {
 		c := rawClient(t, p)
@@ -142,7 +143,7 @@ func TestLeavingClientsEndToEnd(t *testing.T) {
 		}
 		w.Write(b)
 	}))
-	port := freePort(t)
+	port := testrig.FreePort(t)
 	p := startProxy(t, oneModel(port, routing.StrategyDefault, engine), port, nil)
 	var left, right atomic.Int64
 	begun := time.Now()

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 // onePair is a certificate for Configs made by chooser.world.
 func onePair(t testing.TB) Certificate {
 	t.Helper()
-	certPEM, keyPEM := selfSigned(t, "a.example.com")
+	certPEM, keyPEM := testrig.SelfSigned(t, "a.example.com")
 	return Certificate{Key: "Secret/ns/a", CertPEM: certPEM, KeyPEM: keyPEM}
 }
 

@@ -1,48 +1,20 @@
 package routing
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-)
 
-// selfSigned returns a new certificate for name.
-func selfSigned(t testing.TB, name string) (certPEM, keyPEM []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-}
+	"flexinfer.ai/gateway/internal/testrig"
+)
 
 // fullConfig uses every part of a Config. It is new on every call.
 func fullConfig(t testing.TB) *Config {
 	t.Helper()
 	w := world{Config{Generation: 7}}
-	certPEM, keyPEM := selfSigned(t, "a.example.com")
+	certPEM, keyPEM := testrig.SelfSigned(t, "a.example.com")
 	w.Certificates = []Certificate{{Key: "Secret/ns/tls", CertPEM: certPEM, KeyPEM: keyPEM}}
 	w.Listeners = []Listener{
 		{Key: "ns/gw/http", Gateway: "ns/gw", Port: 80, Protocol: ProtocolHTTP, Hostname: "*.example.com"},
@@ -354,7 +326,7 @@ func TestCompileRefuses(t *testing.T) {
 
 func TestCompileErrorHoldsNoKey(t *testing.T) {
 	cfg := fullConfig(t)
-	cfg.Certificates[0].CertPEM, _ = selfSigned(t, "other")
+	cfg.Certificates[0].CertPEM, _ = testrig.SelfSigned(t, "other")
 	_, err := Compile(cfg, testOptions(), nil, NewRegistry(Hooks{}))
 	if err == nil || strings.Contains(err.Error(), "PRIVATE") {
 		t.Errorf("got %v", err)

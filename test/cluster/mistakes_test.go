@@ -1,23 +1,18 @@
 package cluster
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"embed"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 // mistake is one that users make: what kubectl describe of the object says about
@@ -87,8 +82,8 @@ var mistakes = []mistake{
 func TestMistakes(t *testing.T) {
 	w := newWorld(t)
 	other := newWorld(t)
-	certificate, key := selfSigned(t, "models.example.com")
-	named := strings.NewReplacer("$NS", w.namespace, "$OTHER", other.namespace, "$CERTIFICATE", certificate, "$KEY", key)
+	certificate, key := testrig.SelfSigned(t, "models.example.com")
+	named := strings.NewReplacer("$NS", w.namespace, "$OTHER", other.namespace, "$CERTIFICATE", base64.StdEncoding.EncodeToString(certificate), "$KEY", base64.StdEncoding.EncodeToString(key))
 	w.model(engines{model: "chat", replicas: 1})
 	other.model(engines{model: "remote", replicas: 1})
 	g := newTarget(t, w.gateway("inference", 1))
@@ -204,28 +199,6 @@ func amiss(t *testing.T, object string) string {
 		}
 	}
 	return ""
-}
-
-// selfSigned is a certificate for a host and its key, as a Secret holds them.
-func selfSigned(t *testing.T, host string) (certificate, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encode := func(kind string, der []byte) string {
-		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-	}
-	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret)
 }
 
 // What can be known to be wrong from an object alone is refused when it is

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"crypto/tls"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 )
 
@@ -172,9 +172,9 @@ func TestTenantStaysAtHome(t *testing.T) {
 	victim, tn := newWorld(t), newTenant(t)
 	c := watchController(t, victim, tn.world)
 	victim.model(engines{model: "private", replicas: 1, edit: func(m *v1alpha2.Model) { m.Spec.ServiceLabels = []v1alpha2.ServiceLabel{"group"} }})
-	certificate, key := selfSigned(t, "victim.example.com")
+	certificate, key := testrig.SelfSigned(t, "victim.example.com")
 	victim.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cert"}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{corev1.TLSCertKey: unbase64(t, certificate), corev1.TLSPrivateKeyKey: unbase64(t, key)}})
+		Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key}})
 
 	tn.forbidden(&corev1.Secret{}, systemNamespace, "flexinfer-ca")
 	tn.forbidden(&corev1.Secret{}, victim.namespace, "cert")
@@ -241,15 +241,6 @@ func TestTenantStaysAtHome(t *testing.T) {
 func answered(t *testing.T, engine corev1.Pod) float64 {
 	t.Helper()
 	return sumOf(scrape(t, engine.Status.PodIP, 8000), "vllm:request_success_total", nil)
-}
-
-func unbase64(t *testing.T, text string) []byte {
-	t.Helper()
-	raw, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
 }
 
 // foreignCertificate sees that a Gateway cannot serve another namespace's

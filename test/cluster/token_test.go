@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/publish"
 	"flexinfer.ai/gateway/pkg/routing"
 )
@@ -100,8 +100,8 @@ func (w *world) authority(name string) []byte {
 
 func unrelatedCA(t *testing.T) string {
 	t.Helper()
-	certificate, _ := selfSigned(t, "elsewhere.example.com")
-	return string(unbase64(t, certificate))
+	certificate, _ := testrig.SelfSigned(t, "elsewhere.example.com")
+	return string(certificate)
 }
 
 // tokenClient subscribes as a gateway pod does.
@@ -123,7 +123,7 @@ func (c tokenClient) subscribe(token string, patience time.Duration) (got *routi
 		}
 		return path
 	}
-	var log logBuffer
+	var log testrig.Log
 	configs := make(chan *routing.Config, 16)
 	subscriber, err := publish.NewSubscriber(publish.SubscriberOptions{
 		Logger:     slog.New(slog.NewTextHandler(&log, nil)),
@@ -155,22 +155,4 @@ func (c tokenClient) subscribe(token string, patience time.Duration) (got *routi
 	cancel()
 	<-ended
 	return got, log.String()
-}
-
-// logBuffer is a log that several goroutines write.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 const fileChanges = 200
@@ -87,7 +89,7 @@ func TestFilesChangeUnderLoad(t *testing.T) {
 func startFileChurn(t *testing.T, rnd *rand.Rand) *fileChurn {
 	l := &load{t: t, over: make(chan struct{}), pace: 10 * time.Millisecond}
 	c := &fileChurn{
-		load: l, rnd: rnd, ports: map[string]int{"http": freePort(t), "https": freePort(t)}, extra: freePort(t),
+		load: l, rnd: rnd, ports: map[string]int{"http": int(testrig.FreePort(t)), "https": int(testrig.FreePort(t))}, extra: int(testrig.FreePort(t)),
 		engines: map[string]string{}, names: []string{"m-1", "m-2", "m-3", "o-1", "o-2"}, ready: map[string]bool{},
 		weights: [2]int{1, 1}, version: 1, generation: 1,
 	}

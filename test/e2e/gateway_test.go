@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 // gateway is a running `controller standalone` (or `gateway`) with its files.
@@ -31,7 +33,7 @@ func serve(t *testing.T, manifests map[string]string, flags ...string) *gateway 
 
 func serveEnv(t *testing.T, env []string, manifests map[string]string, flags ...string) *gateway {
 	t.Helper()
-	port, admin := freePort(t), fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	port, admin := testrig.FreePort(t), fmt.Sprintf("127.0.0.1:%d", testrig.FreePort(t))
 	g := &gateway{t: t, dir: t.TempDir(), host: fmt.Sprintf("127.0.0.1:%d", port), admin: "http://" + admin}
 	g.url = "http://" + g.host
 	for name, content := range manifests {

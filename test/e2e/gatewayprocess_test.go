@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flexinfer.ai/gateway/internal/enginesim"
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 // snapshotOf translates manifests as `controller snapshot` does.
@@ -33,7 +34,7 @@ func snapshotOf(t *testing.T, manifests string) []byte {
 // and keeps the last good one.
 func TestGatewayProcess(t *testing.T) {
 	t.Parallel()
-	port, admin := freePort(t), fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	port, admin := testrig.FreePort(t), fmt.Sprintf("127.0.0.1:%d", testrig.FreePort(t))
 	g := &gateway{t: t, dir: t.TempDir(), host: fmt.Sprintf("127.0.0.1:%d", port), admin: "http://" + admin}
 	g.url = "http://" + g.host
 	g.process = start(t, "gateway", nil, "--snapshot", filepath.Join(g.dir, "snapshot.json"), "--bind", "127.0.0.1", "--admin", admin)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"flexinfer.ai/gateway/internal/hostile"
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 // rawEngine keeps the requests that reach it, and every byte.
@@ -216,7 +217,7 @@ var slowClients = []struct {
 func TestSlowClients(t *testing.T) { // beside other tests their own slowness would count
 	e := startRawEngine(t, okAnswer)
 	at := replica{e.address, true}
-	secure := freePort(t)
+	secure := int(testrig.FreePort(t))
 	yaml := twoListenersYAML(map[string]int{"http": 0, "https": secure}, "")
 	g := serve(t, map[string]string{"all.yaml": strings.Replace(yaml, "port: 0,", "port: %PORT%,", 1) + secretYAML(t) +
 		modelYAML("m", nil) + serviceYAML(t, "m", at) + anyRouteYAML +

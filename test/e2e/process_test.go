@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 // patience bounds every wait for something that must happen; the machine may be busy.
@@ -22,27 +22,9 @@ type process struct {
 	t      *testing.T
 	name   string
 	cmd    *exec.Cmd
-	output lockedBuffer
+	output testrig.Log
 	exited chan struct{}
 	once   sync.Once
-}
-
-// lockedBuffer is what a process has written so far.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // start runs a program; at the test's end it is stopped and must leave cleanly.
@@ -112,15 +94,4 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-}
-
-// freePort is a TCP port that nobody on 127.0.0.1 listens on.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

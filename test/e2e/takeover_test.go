@@ -2,14 +2,8 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -17,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 // pod is a gateway process at addresses of its own, as a Pod has an IP of its own.
@@ -93,7 +89,7 @@ next:
 // from the ports that the snapshot names.
 func startPod(t *testing.T, snapshot string, offset int, ports map[string]int) *pod {
 	t.Helper()
-	admin := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	admin := fmt.Sprintf("127.0.0.1:%d", testrig.FreePort(t))
 	p := &pod{gateway: &gateway{t: t, dir: filepath.Dir(snapshot), admin: "http://" + admin}, addresses: map[string]string{}}
 	for name, port := range ports {
 		p.addresses[name] = fmt.Sprintf("127.0.0.1:%d", port+offset)
@@ -111,7 +107,7 @@ func startPod(t *testing.T, snapshot string, offset int, ports map[string]int) *
 func TestTakeover(t *testing.T) {
 	l := &load{t: t, over: make(chan struct{})}
 	engines := []replica{{loadEngine(t, "one", l.over), true}, {loadEngine(t, "two", l.over), true}}
-	ports := map[string]int{"http": freePort(t), "https": freePort(t)}
+	ports := map[string]int{"http": int(testrig.FreePort(t)), "https": int(testrig.FreePort(t))}
 	g := &gateway{t: t, dir: t.TempDir()}
 	g.write("snapshot.json", string(snapshotOf(t, twoListenersYAML(ports, "")+secretYAML(t)+
 		modelYAML("m", strategy("least-loaded"))+serviceYAML(t, "m", engines...)+anyRouteYAML)))
@@ -191,30 +187,10 @@ spec:
 // secretYAML is a new certificate for gateway.test.
 func secretYAML(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: []string{"gateway.test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := func(kind string, der []byte) string {
-		block := strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
-		return "    " + strings.ReplaceAll(block, "\n", "\n    ") + "\n"
+	cert, key := testrig.SelfSigned(t, "gateway.test")
+	indented := func(pem []byte) string {
+		return "    " + strings.ReplaceAll(strings.TrimSpace(string(pem)), "\n", "\n    ") + "\n"
 	}
 	return "---\napiVersion: v1\nkind: Secret\nmetadata: {name: certificate}\ntype: kubernetes.io/tls\nstringData:\n" +
-		"  tls.crt: |\n" + text("CERTIFICATE", cert) + "  tls.key: |\n" + text("PRIVATE KEY", private)
+		"  tls.crt: |\n" + indented(cert) + "  tls.key: |\n" + indented(key)
 }

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -115,7 +116,12 @@ func (c *cluster) sync() {
 			c.t.Fatal(err)
 		}
 		var objects []any
-		for _, o := range itemsOf(c.t, lists[gvk.Kind]) {
+		items, err := meta.ExtractList(lists[gvk.Kind])
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, item := range items {
+			o := item.(client.Object)
 			if !selector.Matches(labels.Set(o.GetLabels())) {
 				continue
 			}
@@ -129,39 +135,6 @@ func (c *cluster) sync() {
 			c.t.Fatal(err)
 		}
 	}
-}
-
-func itemsOf(t *testing.T, list client.ObjectList) (out []client.Object) {
-	t.Helper()
-	switch l := list.(type) {
-	case *corev1.ServiceList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *appsv1.DeploymentList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *corev1.ServiceAccountList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *corev1.ConfigMapList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *policyv1.PodDisruptionBudgetList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *autoscalingv2.HorizontalPodAutoscalerList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	default:
-		t.Fatalf("a list of %T", list)
-	}
-	return out
 }
 
 // turn is a pass and the news of what it did. It returns what was applied and

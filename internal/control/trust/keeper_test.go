@@ -19,6 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"flexinfer.ai/gateway/internal/testrig"
 )
 
 // lifetime is that of the tests' CAs.
@@ -70,25 +72,7 @@ func (c *clock) generate() (certPEM, keyPEM []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), nil
 }
 
-// syncBuffer is a log that goroutines share.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-func newTestKeeper(c client.Client, clock *clock, log *syncBuffer) *Keeper {
+func newTestKeeper(c client.Client, clock *clock, log *testrig.Log) *Keeper {
 	return NewKeeper(KeeperOptions{
 		Client: c, Namespace: "flexinfer-system", Generate: clock.generate,
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Now: clock.Now,
@@ -125,7 +109,7 @@ func trusts(t *testing.T, bundle, certPEM []byte, now time.Time) bool {
 
 func TestReplicasAgreeOnOneCA(t *testing.T) {
 	for range 5 {
-		c, clock, log := fake.NewClientBuilder().Build(), newClock(), &syncBuffer{}
+		c, clock, log := fake.NewClientBuilder().Build(), newClock(), &testrig.Log{}
 		keepers := make([]*Keeper, 8)
 		var wg sync.WaitGroup
 		for i := range keepers {
@@ -164,7 +148,7 @@ func TestReplicasAgreeOnOneCA(t *testing.T) {
 }
 
 func TestRenewal(t *testing.T) {
-	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &syncBuffer{}
+	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &testrig.Log{}
 	k, other := newTestKeeper(c, clock, log), newTestKeeper(c, clock, log)
 	first := ensure(t, k, true)
 	ensure(t, k, false)
@@ -208,7 +192,7 @@ func TestRenewal(t *testing.T) {
 }
 
 func TestExpiredWhileNobodyLooked(t *testing.T) {
-	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &syncBuffer{}
+	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &testrig.Log{}
 	first := ensure(t, newTestKeeper(c, clock, log), true)
 	clock.pass(2 * lifetime)
 	got := ensure(t, newTestKeeper(c, clock, log), true)
@@ -218,7 +202,7 @@ func TestExpiredWhileNobodyLooked(t *testing.T) {
 }
 
 func TestDeletedSecretMakesANewCA(t *testing.T) {
-	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &syncBuffer{}
+	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &testrig.Log{}
 	k := newTestKeeper(c, clock, log)
 	first := ensure(t, k, true)
 	if err := c.Delete(t.Context(), readSecret(t, c)); err != nil {
@@ -232,7 +216,7 @@ func TestDeletedSecretMakesANewCA(t *testing.T) {
 func TestUnusableSecret(t *testing.T) {
 	f := func(name, want string, damage func(map[string][]byte)) {
 		t.Run(name, func(t *testing.T) {
-			c, clock, log := fake.NewClientBuilder().Build(), newClock(), &syncBuffer{}
+			c, clock, log := fake.NewClientBuilder().Build(), newClock(), &testrig.Log{}
 			k := newTestKeeper(c, clock, log)
 			ca := ensure(t, k, true)
 			s := readSecret(t, c)
@@ -260,7 +244,7 @@ func TestUnusableSecret(t *testing.T) {
 }
 
 func TestRunFollows(t *testing.T) {
-	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &syncBuffer{}
+	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &testrig.Log{}
 	k := newTestKeeper(c, clock, log)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -280,7 +264,7 @@ func TestRunFollows(t *testing.T) {
 }
 
 func TestCAIsNotPrinted(t *testing.T) {
-	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &syncBuffer{}
+	c, clock, log := fake.NewClientBuilder().Build(), newClock(), &testrig.Log{}
 	ca := ensure(t, newTestKeeper(c, clock, log), true)
 	slog.New(slog.NewTextHandler(log, nil)).Info("a careless line", "ca", ca)
 	checkNoKeys(t, c, log.String())

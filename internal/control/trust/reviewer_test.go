@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"flexinfer.ai/gateway/internal/testrig"
 	"flexinfer.ai/gateway/pkg/publish"
 )
 
@@ -99,7 +100,7 @@ func token(t *testing.T, change func(*testClaims)) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString(raw) + ".signed"
 }
 
-func newTestReviewer(server *apiServer, clock *clock, log *syncBuffer) *Reviewer {
+func newTestReviewer(server *apiServer, clock *clock, log *testrig.Log) *Reviewer {
 	gateways := map[Account]string{
 		{"team-a", "chat-0b1f6f6d"}:  "team-a/chat",
 		{"team-a", "other-0b1f6f6d"}: "team-a/other",
@@ -118,7 +119,7 @@ func newServer() *apiServer {
 func TestAuthenticate(t *testing.T) {
 	f := func(name string, want publish.Identity, refusal string, change func(*testClaims)) {
 		t.Run(name, func(t *testing.T) {
-			log := &syncBuffer{}
+			log := &testrig.Log{}
 			r := newTestReviewer(newServer(), newClock(), log)
 			tok := token(t, change)
 			got, err := r.Authenticate(t.Context(), tok, "10.0.0.1")
@@ -169,7 +170,7 @@ func checkRefusal(t *testing.T, err error, want, log, tok string) {
 func TestRefusedWithoutAsking(t *testing.T) {
 	f := func(name, tok, want string) {
 		t.Run(name, func(t *testing.T) {
-			log, server := &syncBuffer{}, newServer()
+			log, server := &testrig.Log{}, newServer()
 			_, err := newTestReviewer(server, newClock(), log).Authenticate(t.Context(), tok, "")
 			checkRefusal(t, err, want, log.String(), tok)
 			if n := server.reviews.Load(); n != 0 {
@@ -186,14 +187,14 @@ func TestRefusedWithoutAsking(t *testing.T) {
 }
 
 func TestForgedToken(t *testing.T) {
-	log := &syncBuffer{}
+	log := &testrig.Log{}
 	tok := strings.TrimSuffix(token(t, nil), "signed") + "forged"
 	_, err := newTestReviewer(newServer(), newClock(), log).Authenticate(t.Context(), tok, "")
 	checkRefusal(t, err, "does not accept", log.String(), tok)
 }
 
 func TestServerAway(t *testing.T) {
-	log, server := &syncBuffer{}, newServer()
+	log, server := &testrig.Log{}, newServer()
 	server.fails = true
 	r := newTestReviewer(server, newClock(), log)
 	tok := token(t, nil)
@@ -209,7 +210,7 @@ func TestServerAway(t *testing.T) {
 }
 
 func TestVerdictsAreKeptForAMoment(t *testing.T) {
-	log, server, clock := &syncBuffer{}, newServer(), newClock()
+	log, server, clock := &testrig.Log{}, newServer(), newClock()
 	r := newTestReviewer(server, clock, log)
 	tok := token(t, nil)
 	for range 100 {
@@ -228,7 +229,7 @@ func TestVerdictsAreKeptForAMoment(t *testing.T) {
 }
 
 func TestBadClientsAreBounded(t *testing.T) {
-	log, server, clock := &syncBuffer{}, newServer(), newClock()
+	log, server, clock := &testrig.Log{}, newServer(), newClock()
 	r := newTestReviewer(server, clock, log)
 	for i := range 5000 {
 		tok := token(t, func(c *testClaims) { c.Kubernetes.Pod.UID = fmt.Sprint("made up ", i) })
