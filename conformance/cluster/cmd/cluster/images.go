@@ -38,10 +38,17 @@ type image struct {
 	digest  string // made by build
 }
 
+// images are all that a cluster of our own needs.
 func (l layout) images() []image {
-	return []image{
+	return append([]image{
 		{program: l.image("pause"), names: []string{pauseImage}},
 		{program: l.program("coredns"), names: []string{coreDNSImage}},
+	}, l.testedImages()...)
+}
+
+// testedImages are those that tests run, on any cluster.
+func (l layout) testedImages() []image {
+	return []image{
 		{program: l.image("echo-basic"), names: []string{echoImage + ":v0.1.0", echoImage + ":v0.2.0"}},
 		{program: l.image("controller"), names: []string{"flexinfer.ai/controller:dev"}},
 		{program: l.image("gateway"), names: []string{"flexinfer.ai/gateway:dev"}},
@@ -57,14 +64,13 @@ type builtImages struct {
 func (l layout) buildImagesInBackground() <-chan builtImages {
 	result := make(chan builtImages, 1)
 	go func() {
-		images, err := l.buildImages()
+		images, err := l.buildImages(l.images())
 		result <- builtImages{images, err}
 	}()
 	return result
 }
 
-func (l layout) buildImages() ([]image, error) {
-	images := l.images()
+func (l layout) buildImages(images []image) ([]image, error) {
 	for i := range images {
 		if err := images[i].build(l.image("")); err != nil {
 			return nil, fmt.Errorf("image %s: %w", images[i].names[0], err)
@@ -172,15 +178,19 @@ func (l layout) importImages(ctx context.Context, images []image, out io.Writer)
 	return nil
 }
 
-// loadImages builds the images and loads those that changed into the cluster; into
-// a kind cluster when KUBECONFIG names one. Running pods keep the image they have.
+// loadImages builds the images and loads those that changed into the cluster; where
+// KUBECONFIG names another one, into that. Running pods keep the image they have.
 func loadImages(ctx context.Context, l layout, out io.Writer) error {
-	images, err := l.buildImages()
+	if foreign := os.Getenv("KUBECONFIG"); foreign != "" && foreign != l.kubeconfig() {
+		images, err := l.buildImages(l.testedImages())
+		if err != nil {
+			return err
+		}
+		return loadElsewhere(ctx, images, out)
+	}
+	images, err := l.buildImages(l.images())
 	if err != nil {
 		return err
-	}
-	if foreign := os.Getenv("KUBECONFIG"); foreign != "" && foreign != l.kubeconfig() {
-		return loadIntoKind(ctx, l, images, out)
 	}
 	if other, err := owner(); err != nil || other != l.state {
 		return errors.Join(errors.New("there is no cluster of this directory: start it by `make cluster-up`"), err)
@@ -193,16 +203,19 @@ func loadImages(ctx context.Context, l layout, out io.Writer) error {
 	return l.importImages(ctx, images, out)
 }
 
-func loadIntoKind(ctx context.Context, l layout, images []image, out io.Writer) error {
-	current, err := exec.CommandContext(ctx, l.program("kubectl"), "config", "current-context").Output()
+// loadElsewhere loads images into a kind cluster. How those of others get images is
+// not known here: their archives are named, and the nodes are to hold them.
+func loadElsewhere(ctx context.Context, images []image, out io.Writer) error {
+	current, err := exec.CommandContext(ctx, "kubectl", "config", "current-context").Output()
 	if err != nil {
-		return fmt.Errorf("KUBECONFIG has no current context: %w", err)
+		return fmt.Errorf("kubectl finds no current context in KUBECONFIG: %w", err)
 	}
 	cluster, isKind := strings.CutPrefix(strings.TrimSpace(string(current)), "kind-")
-	if !isKind {
-		return fmt.Errorf("the cluster of KUBECONFIG is not made by kind, so push these archives to where it pulls from: %s", l.image("*.tar"))
-	}
 	for _, i := range images {
+		if !isKind {
+			fmt.Fprintf(out, "the cluster is not made by kind: its nodes must hold %s, of %s\n", strings.Join(i.names, ", "), i.archive)
+			continue
+		}
 		cmd := exec.CommandContext(ctx, "kind", "load", "image-archive", "--name", cluster, i.archive)
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("kind load image-archive %s: %w\n%s", i.archive, err, output)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -75,4 +76,32 @@ func modes(t *testing.T, content io.Reader) map[string]int64 {
 		}
 		found[filepath.Clean(header.Name)] = header.Mode
 	}
+}
+
+// TestLoadElsewhere has kubectl and kind played by scripts: what is loaded where.
+func TestLoadElsewhere(t *testing.T) {
+	f := func(clusterContext, want string) {
+		t.Helper()
+		dir := t.TempDir()
+		for name, script := range map[string]string{
+			"kubectl": "#!/bin/sh\necho " + clusterContext + "\n",
+			"kind":    "#!/bin/sh\necho \"$@\" >>" + dir + "/loaded\n",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", dir)
+		var out strings.Builder
+		if err := loadElsewhere(t.Context(), []image{{names: []string{"a:1"}, archive: "a.tar"}, {names: []string{"b:1"}, archive: "b.tar"}}, &out); err != nil {
+			t.Fatal(err)
+		}
+		loaded, _ := os.ReadFile(filepath.Join(dir, "loaded"))
+		if diff := cmp.Diff(want, out.String()+string(loaded)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", clusterContext, diff)
+		}
+	}
+	f("kind-lab", "loaded a:1\nloaded b:1\nload image-archive --name lab a.tar\nload image-archive --name lab b.tar\n")
+	f("elsewhere", "the cluster is not made by kind: its nodes must hold a:1, of a.tar\n"+
+		"the cluster is not made by kind: its nodes must hold b:1, of b.tar\n")
 }
