@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -29,9 +30,17 @@ type target struct {
 	client *http.Client
 }
 
-// newTarget makes clients of a Gateway's address ("ip:port").
+// newTarget makes clients of a Gateway's address ("ip:port"), once it takes
+// connections: kube-proxy may hear of a ready pod after the controller has.
 func newTarget(t *testing.T, address string) *target {
 	t.Helper()
+	eventually(t, func() string {
+		c, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			_ = c.Close()
+		}
+		return errorText(err)
+	})
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &target{url: "http://" + address, client: &http.Client{Transport: transport}}
