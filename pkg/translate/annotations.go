@@ -2,12 +2,14 @@ package translate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"flexinfer.ai/gateway/internal/spelling"
 	"flexinfer.ai/gateway/pkg/api/v1alpha2"
 	"flexinfer.ai/gateway/pkg/routing"
 )
@@ -66,6 +68,42 @@ func readPriority(sources ...annotationSource) (int, *finding) {
 	}
 	return int(n), nil
 }
+
+// readUnknown finds annotations that are not read because of how they are spelt:
+// for each known one the first, in order, that is nearly it. Others of the prefix
+// may be anybody's.
+func readUnknown(sources ...annotationSource) (found []finding) {
+	for _, s := range sources {
+		seen := map[string]bool{}
+		for _, key := range slices.Sorted(maps.Keys(s.annotations)) {
+			name, ours := strings.CutPrefix(key, v1alpha2.AnnotationPrefix)
+			if !ours || slices.Contains(annotationNames, name) {
+				continue
+			}
+			meant := spelling.Nearest(name, annotationNames, maxMisspelling)
+			if meant == "" || seen[meant] {
+				continue
+			}
+			seen[meant] = true
+			found = append(found, finding{
+				field:   s.where + "metadata.annotations[" + shorten(key) + "]",
+				message: fmt.Sprintf("no annotation of this name is read, so it has no effect: write %s%s, or remove it", v1alpha2.AnnotationPrefix, meant),
+			})
+		}
+	}
+	return found
+}
+
+// annotationNames are the known annotations, without the prefix.
+var annotationNames = []string{
+	strings.TrimPrefix(v1alpha2.AnnotationRouting, v1alpha2.AnnotationPrefix),
+	strings.TrimPrefix(v1alpha2.AnnotationRoutePriority, v1alpha2.AnnotationPrefix),
+	strings.TrimPrefix(v1alpha2.AnnotationServiceLabels, v1alpha2.AnnotationPrefix),
+}
+
+// maxMisspelling is how many letters a name may differ from the known one that it
+// was meant to be.
+const maxMisspelling = 2
 
 // maxServiceLabels bounds how many labels one Model may claim.
 const maxServiceLabels = 10

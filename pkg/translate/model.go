@@ -96,6 +96,7 @@ func (m *modelState) readAnnotations(serviceName types.NamespacedName, svc *core
 	labels, found := readServiceLabels(m.obj.Spec.ServiceLabels, sources...)
 	m.labels = labels
 	m.steering = append(m.steering, found...)
+	m.steering = append(m.steering, readUnknown(sources...)...)
 }
 
 // readServerless reads the scale-from-zero policy.

@@ -136,10 +136,12 @@ func (t *translation) serviceBackend(name types.NamespacedName, svc *corev1.Serv
 	if t.services[key] != nil {
 		return key
 	}
-	strategy, f := readStrategy(annotationSource{annotations: svc.Annotations})
+	source := annotationSource{annotations: svc.Annotations}
+	strategy, f := readStrategy(source)
 	if f != nil {
 		t.warn("Service", name, f.field, f.message)
 	}
+	t.warnAll("Service", name, readUnknown(source))
 	t.services[key] = &serviceBackend{
 		backend: routing.Backend{
 			Key:       key,

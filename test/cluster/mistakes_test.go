@@ -51,6 +51,7 @@ var mistakes = []mistake{
 	{"strategy", "model/strategy", []string{
 		`"sticky" is no routing strategy, so the default is used: use session-affinity, prefix or least-loaded, or remove the annotation`,
 		`"high" is no priority, so 0 is used: write an integer`, "InvalidValue",
+		"metadata.annotations[flexinfer.ai/service-label]: no annotation of this name is read, so it has no effect: write flexinfer.ai/service-labels",
 	}},
 	{"service-label", "model/service-label", []string{`"TTS voices" cannot be a service label: use lower-case letters, digits, '-' and '.'`}},
 	{"no-scale-target", "model/no-scale-target", []string{"there is no Deployment no-scale-target in the namespace: create it, or name the workload in spec.scaleTargetRef", "TargetNotFound"}},

@@ -53,15 +53,12 @@ func stripMetadata(m metav1.Object, object any) {
 	m.SetAnnotations(ownAnnotations(m.GetAnnotations()))
 }
 
-// annotationPrefix begins the annotations that steer routing.
-const annotationPrefix = "flexinfer.ai/"
-
 // ownAnnotations are those that translation may read. Others may be many and
 // large.
 func ownAnnotations(annotations map[string]string) map[string]string {
 	var own map[string]string
 	for key, value := range annotations {
-		if strings.HasPrefix(key, annotationPrefix) {
+		if strings.HasPrefix(key, v1alpha2.AnnotationPrefix) {
 			if own == nil {
 				own = map[string]string{}
 			}

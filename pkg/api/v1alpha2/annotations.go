@@ -1,17 +1,20 @@
 package v1alpha2
 
+// AnnotationPrefix begins the annotations below.
+const AnnotationPrefix = "flexinfer.ai/"
+
 // Annotations that are read on a Model and on its Service (the Model's wins),
 // and on a Service that a route names directly.
 const (
 	// AnnotationRouting selects how requests find a replica; its values are the
 	// Routing constants. Absent: the Service's own balancing.
-	AnnotationRouting = "flexinfer.ai/routing"
+	AnnotationRouting = AnnotationPrefix + "routing"
 	// AnnotationRoutePriority is the tier of a Model in its label groups, an
 	// integer that may be negative; higher wins, absent is 0.
-	AnnotationRoutePriority = "flexinfer.ai/route-priority"
+	AnnotationRoutePriority = AnnotationPrefix + "route-priority"
 	// AnnotationServiceLabels is a comma list of service labels that the Model
 	// claims, in addition to spec.serviceLabels.
-	AnnotationServiceLabels = "flexinfer.ai/service-labels"
+	AnnotationServiceLabels = AnnotationPrefix + "service-labels"
 )
 
 // Values of AnnotationRouting.
