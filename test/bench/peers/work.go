@@ -27,7 +27,8 @@ var works = map[string]work{
 	"up-30m":      {load: ownLoad([][]byte{upload(30 << 20)}, 4)},
 	"down-1m":     {load: ownLoad([][]byte{get(fmt.Sprintf("%s%d", bytesPath, 1<<20), 0)}, 16)},
 	"down-30m":    {load: ownLoad([][]byte{get(fmt.Sprintf("%s%d", bytesPath, 30<<20), 0)}, 4)},
-	"events":      {load: eventLoad, without: "naive"},
+	"events":      {load: eventLoad(manyStreams), without: "naive"},
+	"events-few":  {load: eventLoad(fewStreams), without: "naive"},
 	"tls-new":     {load: handshakes(false), secure: true},
 	"tls-resumed": {load: handshakes(true), secure: true},
 	"http2":       {load: http2Load, secure: true},
@@ -35,7 +36,7 @@ var works = map[string]work{
 
 // workNames are the names in the order of the documentation.
 func workNames() []string {
-	return []string{"chat", "up-1m", "up-30m", "down-1m", "down-30m", "events", "tls-new", "tls-resumed", "http2"}
+	return []string{"chat", "up-1m", "up-30m", "down-1m", "down-30m", "events", "events-few", "tls-new", "tls-resumed", "http2"}
 }
 
 // get is a GET request of a session.
