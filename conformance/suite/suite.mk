@@ -22,7 +22,8 @@ conformance: cluster-up cluster-load-images bin/conformance.test ## Install the 
 	@$(CLUSTER_RUN) bin/conformance.test -on-cluster -test.v -test.timeout=60m \
 		$(if $(TEST),-test.run 'TestGatewayAPI/^($(TEST))$$',-test.run TestGatewayAPI -report-output $(CONFORMANCE_REPORT)) \
 		-conformance-profiles $(PROFILES) -version $$(git describe --always --dirty) \
-		-usable-address $(USABLE_ADDRESS) -unusable-address $(UNUSABLE_ADDRESS) $(ARGS) >$(CONFORMANCE_LOG)
+		-usable-address $(USABLE_ADDRESS) -unusable-address $(UNUSABLE_ADDRESS) $(ARGS) >$(CONFORMANCE_LOG) \
+		|| { conformance/suite/failures $(CONFORMANCE_LOG) >&2; exit 1; }
 
 .PHONY: claims
 claims: go ## Hold what is claimed of the Gateway API, and the report that is kept, against its conformance suite
