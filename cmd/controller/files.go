@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // manifestFile is one file that was read.
@@ -18,8 +19,9 @@ type manifestFile struct {
 // readManifests reads the files that roots name: a file whatever its name, of a
 // directory every .yaml, .yml and .json file below it, hidden ones left out and
 // links followed. What cannot be read is a finding. Files come in the order of
-// roots, those of a directory by path; each is read once.
-func readManifests(roots []string) ([]manifestFile, []finding) {
+// roots, those of a directory by path; each is read once. short: something could
+// not be read for want of descriptors or memory, which says nothing about the files.
+func readManifests(roots []string) (files []manifestFile, findings []finding, short bool) {
 	r := reader{seen: map[string]bool{}}
 	for _, root := range roots {
 		before := r.met
@@ -28,7 +30,7 @@ func readManifests(roots []string) ([]manifestFile, []finding) {
 		case errors.Is(err, fs.ErrNotExist):
 			r.find(root, "does not exist: create it or correct the path")
 		case err != nil:
-			r.find(root, "cannot be read: "+reason(err))
+			r.unreadable(root, err, "")
 		case info.IsDir():
 			r.directory(root)
 			if r.met == before {
@@ -38,14 +40,15 @@ func readManifests(roots []string) ([]manifestFile, []finding) {
 			r.file(root)
 		}
 	}
-	return r.files, r.findings
+	return r.files, r.findings, r.short
 }
 
 type reader struct {
 	files    []manifestFile
 	findings []finding
 	seen     map[string]bool // by real path
-	met      int             // what was met below a root, read already or unreadable included
+	short    bool
+	met      int // what was met below a root, read already or unreadable included
 }
 
 func (r *reader) find(path, message string) {
@@ -53,11 +56,22 @@ func (r *reader) find(path, message string) {
 	r.findings = append(r.findings, finding{File: path, Message: message})
 }
 
+// unreadable finds that path could not be read.
+func (r *reader) unreadable(path string, err error, advice string) {
+	for _, want := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, want) {
+			r.short = true
+			advice = "; what was read last goes on, and it is tried again"
+		}
+	}
+	r.find(path, "cannot be read: "+reason(err)+advice)
+}
+
 // first reports whether path, wherever links lead, is met for the first time.
 func (r *reader) first(path string) bool {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		r.find(path, "cannot be read: "+reason(err))
+		r.unreadable(path, err, "")
 		return false
 	}
 	if r.seen[target] {
@@ -74,7 +88,7 @@ func (r *reader) directory(path string) {
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		r.find(path, "cannot be read: "+reason(err)+"; make it readable for this process")
+		r.unreadable(path, err, "; make it readable for this process")
 		return
 	}
 	for _, e := range entries {
@@ -87,7 +101,7 @@ func (r *reader) directory(path string) {
 		case errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink == 0:
 			// It went between the two looks.
 		case err != nil:
-			r.find(child, "cannot be read: "+reason(err))
+			r.unreadable(child, err, "")
 		case info.IsDir():
 			r.directory(child)
 		case !isManifest(e.Name()):
@@ -110,7 +124,7 @@ func (r *reader) file(path string) {
 	}
 	content, err := os.ReadFile(path) //nolint:gosec // the path is the operator's own
 	if err != nil {
-		r.find(path, "cannot be read: "+reason(err)+"; make it readable for this process")
+		r.unreadable(path, err, "; make it readable for this process")
 		return
 	}
 	r.files = append(r.files, manifestFile{path: path, content: content})

@@ -17,7 +17,7 @@ func TestReadManifestsPipe(t *testing.T) {
 	}
 	done := make(chan []finding, 1)
 	go func() {
-		_, findings := readManifests([]string{dir})
+		_, findings, _ := readManifests([]string{dir})
 		done <- findings
 	}()
 	select {

@@ -48,7 +48,7 @@ func TestReadManifests(t *testing.T) {
 		for _, r := range strings.Fields(roots) {
 			paths = append(paths, filepath.Join(dir, r))
 		}
-		files, findings := readManifests(paths)
+		files, findings, _ := readManifests(paths)
 		got := map[string]string{}
 		for _, file := range files {
 			rel, err := filepath.Rel(dir, file.path)

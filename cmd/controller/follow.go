@@ -4,6 +4,8 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"flexinfer.ai/gateway/internal/dataplane"
@@ -26,18 +28,42 @@ type follower struct {
 }
 
 // follow reads the files, serves what they mean and reports what is new. It
-// returns after what time to try again where a port could not be bound.
+// returns after what time to try again where a port could not be bound, or a file
+// not be read for want of descriptors or memory: then what is served stays.
 func (f *follower) follow() time.Duration {
 	l := load(f.roots)
+	if l.short && f.served != nil {
+		f.tell(append(f.shortage(l.findings), f.applied...))
+		return readRetry
+	}
 	changed := f.served == nil || !sameConfig(f.served, l.config)
 	if changed || f.unbound {
 		f.apply(l, changed)
 	}
 	f.tell(append(l.findings, f.applied...))
-	if f.unbound {
+	switch {
+	case l.short:
+		return readRetry
+	case f.unbound:
 		return dataplane.BindRetry
 	}
 	return 0
+}
+
+// readRetry is after what time files are read again that could not be for want of
+// descriptors or memory: no change of theirs tells when there is enough.
+const readRetry = 2 * time.Second
+
+// shortage is what was reported last with what could not be read now: the rest of
+// found comes of its absence.
+func (f *follower) shortage(found []finding) []finding {
+	told := slices.Clone(f.reported)
+	for _, x := range found {
+		if strings.HasPrefix(x.Message, "cannot be read: ") {
+			told = append(told, x)
+		}
+	}
+	return told
 }
 
 // apply serves what was loaded. Where that is not changed, a port is tried again, and

@@ -16,13 +16,14 @@ type loaded struct {
 	config   *routing.Config
 	findings []finding
 	decoder  *translate.Decoder
+	short    bool // not all that is there could be read; see readManifests
 }
 
 // load reads, decodes and translates files and directories. All Gateways share
 // one address, that of the process.
 func load(roots []string) loaded {
-	files, findings := readManifests(roots)
-	l := loaded{decoder: &translate.Decoder{}, findings: findings}
+	files, findings, short := readManifests(roots)
+	l := loaded{decoder: &translate.Decoder{}, findings: findings, short: short}
 	for _, f := range files {
 		for _, p := range l.decoder.Add(f.path, f.content) {
 			l.findings = append(l.findings, finding{
