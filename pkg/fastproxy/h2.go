@@ -148,6 +148,8 @@ func (s *h2stream) check(method []byte, r *http.Request) *refusal {
 		return &refuseNoHost
 	case countFields(r.Header) > maxFields:
 		return &refuseFieldCount
+	case !lengthsOK(r.Header["Content-Length"]):
+		return &refuseLength
 	case len(r.Header["Content-Type"]) > 1:
 		return &refuseTypes
 	}
@@ -158,6 +160,12 @@ func (s *h2stream) check(method []byte, r *http.Request) *refusal {
 		}
 	}
 	return s.target.parse(method, []byte(r.RequestURI), []byte(r.Host), &s.scratch)
+}
+
+// lengthsOK says whether values are at most one length. net/http takes a request
+// with a malformed one for one without a body.
+func lengthsOK(values []string) bool {
+	return len(values) == 0 || len(values) == 1 && parseLength([]byte(values[0])) >= 0
 }
 
 // countFields counts the fields of h.

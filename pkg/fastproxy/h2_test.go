@@ -68,6 +68,12 @@ func TestH2Refused(t *testing.T) {
 			t.Errorf("%q: %s, want %s or a reset", raw[:3], got, raw[3])
 		}
 	}
+	for _, length := range []string{"3, 3", "+3", "-1", "3x", "18446744073709551619"} {
+		got := newH2raw(t, addr).request("POST", "/", "a", [2]string{"content-length", length})
+		if got != "400" && got != "reset" {
+			t.Errorf("content-length %q: %s, want 400 or a reset", length, got)
+		}
+	}
 	if n := tc.begun.Load(); n != 0 {
 		t.Errorf("the core saw %d of them", n)
 	}
@@ -228,11 +234,12 @@ func newH2raw(t testing.TB, addr string) *h2raw {
 	return h
 }
 
-// request returns the status of a request with literal pseudo fields, or
+// request returns the status of a request with literal pseudo fields and others, or
 // "reset".
-func (h *h2raw) request(method, path, authority string) string {
+func (h *h2raw) request(method, path, authority string, fields ...[2]string) string {
 	var b bytes.Buffer
-	for _, f := range [][2]string{{":method", method}, {":scheme", "http"}, {":path", path}, {":authority", authority}} {
+	pseudo := [][2]string{{":method", method}, {":scheme", "http"}, {":path", path}, {":authority", authority}}
+	for _, f := range append(pseudo, fields...) {
 		b.WriteByte(0) // literal, not indexed, new name
 		for _, s := range f {
 			b.WriteByte(byte(len(s)))

@@ -25,7 +25,12 @@ func stripHopByHop(h *fasthttp.RequestHeader) {
 			h.Del("User-Agent")
 		}
 	}
-	l.removeHop(true)
+	stripHopFields(h)
+}
+
+// stripHopFields removes the hop-by-hop fields alone.
+func stripHopFields(h *fasthttp.RequestHeader) {
+	requestFields(h).removeHop(true)
 	h.ResetConnectionClose()
 }
 

@@ -90,6 +90,8 @@ func (x *exchange) begin() {
 	x.core = core{}
 	x.tried, x.target, x.authority = x.tried[:0], x.target[:0], x.authority[:0]
 	x.location, x.answerBody = x.location[:0], x.answerBody[:0]
+	// Before anything is added: no Connection of a client takes that away again.
+	stripHopByHop(x.req.header)
 	x.coding = appendCodings(x.coding[:0], x.req.header)
 	x.whole.reset()
 	x.started = unixNow()
@@ -232,10 +234,10 @@ func (x *exchange) chooseBackend() bool {
 func (x *exchange) outgoing() {
 	x.target = append(x.target, x.req.target...)
 	x.authority = append(x.authority, x.req.authority...)
+	h := x.req.header
 	x.requestFilters(x.rule.Filters)
 	x.requestFilters(x.ref.Filters)
-	h := x.req.header
-	stripHopByHop(h)
+	stripHopFields(h) // a filter may have set some
 	forwardedFields(h, &x.req)
 	if x.req.upgrade != nil {
 		h.Set("Connection", "Upgrade")

@@ -326,3 +326,36 @@ func TestMisdirected(t *testing.T) {
 		t.Errorf("unknown SNI: %v", err)
 	}
 }
+
+// TestConnectionNominates: what a client's Connection names goes, but nothing that
+// the gateway says itself, and no filter sets a field of the hop.
+func TestConnectionNominates(t *testing.T) {
+	port := testrig.FreePort(t)
+	cfg := twoModels(t, port)
+	cfg.Routes[0].Rules[0].Filters = []routing.Filter{{RequestHeaders: &routing.HeaderFilter{
+		Set: []routing.Header{
+			{Name: "X-Org", Value: "set"}, {Name: "Authorization", Value: "set"}, {Name: "User-Agent", Value: "set"},
+			{Name: "Connection", Value: "X-Org"}, {Name: "Keep-Alive", Value: "1"},
+		},
+		Add: []routing.Header{{Name: "X-Add", Value: "added"}},
+	}}}
+	p := startProxy(t, cfg, port, nil)
+	resp := p.post(newClient(t), "/v1/chat/completions", `{"model":"a"}`, "X-Org", "claimed", "X-Hop", "1", "X-Add", "claimed",
+		"Connection", "X-Org, Authorization, User-Agent, X-Add, X-Hop, X-Gateway-Model-Name, X-Forwarded-For, Host, Content-Length")
+	defer resp.Body.Close()
+	var got received
+	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || resp.StatusCode != 200 {
+		t.Fatal(resp.StatusCode, err)
+	}
+	for name, want := range map[string]string{
+		"X-Org": "set", "Authorization": "set", "User-Agent": "set", "X-Add": "added", "X-Gateway-Model-Name": "a",
+		"X-Forwarded-For": "127.0.0.1", "X-Hop": "", "Connection": "", "Keep-Alive": "",
+	} {
+		if value := got.Header.Get(name); value != want {
+			t.Errorf("the engine got %s: %q, want %q", name, value, want)
+		}
+	}
+	if got.Body != `{"model":"a"}` {
+		t.Errorf("the engine got body %q", got.Body)
+	}
+}
