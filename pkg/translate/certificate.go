@@ -79,7 +79,8 @@ func readCertificate(name types.NamespacedName, secret *corev1.Secret) certifica
 		return certificateResult{problem: fmt.Sprintf("Secret %s ", name) + fmt.Sprintf(format, args...)}
 	}
 	if secret == nil {
-		return problem("does not exist: create it with type %s", corev1.SecretTypeTLS)
+		// Secrets of other types are not watched.
+		return problem("does not exist, or is not of type %s: create it with that type (the type of an existing Secret cannot be changed: delete it first)", corev1.SecretTypeTLS)
 	}
 	certPEM, keyPEM := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
 	for _, k := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {

@@ -72,7 +72,7 @@ var mistakes = []mistake{
 	{"refused-class", "gateway/refused-class", []string{"GatewayClass $NS-too is not accepted: mend what its condition Accepted says"}},
 	{"missing-parameters", "gateway/missing-parameters", []string{"GatewayParameters $NS/not-there does not exist: create it, or remove the field", "InvalidParameters"}},
 	{"image-in-parameters", "gateway/image-in-parameters", []string{"spec.image: counts only in the parameters of a GatewayClass: remove it here", "InvalidParameters"}},
-	{"missing-certificate", "gateway/missing-certificate", []string{"Secret $NS/not-there does not exist: create it with type kubernetes.io/tls", "InvalidCertificateRef"}},
+	{"missing-certificate", "gateway/missing-certificate", []string{"Secret $NS/not-there does not exist, or is not of type kubernetes.io/tls: create it with that type", "InvalidCertificateRef"}},
 	{"protocol", "gateway/protocol", []string{"protocol TCP is not supported: use HTTP or HTTPS", "UnsupportedProtocol"}},
 	{"protocol-conflict", "gateway/protocol-conflict", []string{"port 443 is HTTPS here and HTTP on listener plain: give one of them another port", "ProtocolConflict"}},
 	{"address-type", "gateway/address-type", []string{"addresses of type Hostname are not supported: use IPAddress"}},
