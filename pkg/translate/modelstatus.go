@@ -32,7 +32,7 @@ func (t *translation) modelStatuses() []ObjectStatus[v1alpha2.ModelStatus] {
 		if m.backend.Serverless == nil {
 			owned = unscaledConditions
 		}
-		status.Conditions = mergeConditions(status.Conditions, m.conditions(), owned, obj.Generation, t.opts.Now)
+		status.Conditions = mergeConditions(status.Conditions, m.conditions(status.Phase), owned, obj.Generation, t.opts.Now)
 		statuses = append(statuses, ObjectStatus[v1alpha2.ModelStatus]{Name: m.name, Generation: obj.Generation, Status: status})
 	}
 	return statuses
@@ -61,8 +61,12 @@ func (t *translation) countReplicas(m *modelState) int32 {
 	return total
 }
 
-func (m *modelState) conditions() []metav1.Condition {
-	resolved := newCondition(v1alpha2.ConditionResolvedRefs, true, v1alpha2.ReasonResolvedRefs, "Requests reach the Model through Service "+m.serviceName().String())
+func (m *modelState) conditions(phase v1alpha2.Phase) []metav1.Condition {
+	message := "Requests reach the Model through Service " + m.serviceName().String()
+	if phase == v1alpha2.PhaseLoading && len(m.list.Endpoints) == 0 {
+		message += ", which has no endpoint yet: where pods run, its selector or targetPort does not match them"
+	}
+	resolved := newCondition(v1alpha2.ConditionResolvedRefs, true, v1alpha2.ReasonResolvedRefs, message)
 	if m.unserved != nil {
 		resolved = newCondition(v1alpha2.ConditionResolvedRefs, false, m.unserved.reason, m.unserved.String())
 	}
