@@ -34,6 +34,8 @@
 //
 // What is no longer needed is deleted: the autoscaler, or everything where a
 // Gateway went to another class. What a Gateway that is gone had is the garbage
-// collector's work. Whatever is not certain deletes nothing: a Gateway that is
-// not accepted, or a GatewayClass that is gone, leaves pods running as they are.
+// collector's work, and nothing of it is made again: the API server is asked for
+// the Gateway before an object that is missing is made. Whatever is not certain
+// deletes nothing: a Gateway that is not accepted, or a GatewayClass that is gone,
+// leaves pods running as they are.
 package provision

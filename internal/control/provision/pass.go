@@ -2,13 +2,17 @@ package provision
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 const (
@@ -120,15 +124,28 @@ func (r *Reconciler) differs(s *gatewayState) bool {
 	})
 }
 
-// attempt applies what differs, as far as the first error.
+// attempt applies what differs, as far as the first error. Of a Gateway that has
+// gone, or is going, it makes nothing anew: the garbage collector is removing what
+// ran for it, and that is heard of before the next Submit.
 func (r *Reconciler) attempt(ctx context.Context, s *gatewayState) {
 	var err error
+	stays := false
 	for _, d := range s.desired {
-		if s.written[d.key].holds(d, r.owned.get(d.key.kind, d.key.name)) {
+		held := r.owned.get(d.key.kind, d.key.name)
+		if s.written[d.key].holds(d, held) {
 			continue
 		}
+		if held == nil && !stays {
+			if stays, err = r.stays(ctx, s); err == nil && !stays {
+				s.failures, s.notYet = 0, time.Time{}
+				return
+			}
+		}
 		var w written
-		if w, err = r.apply(ctx, s.uid, d); err != nil {
+		if err == nil {
+			w, err = r.apply(ctx, s.uid, d)
+		}
+		if err != nil {
 			r.opts.Metrics.count(d.key.kind.Kind, "failed")
 			break
 		}
@@ -145,6 +162,23 @@ func (r *Reconciler) attempt(ctx context.Context, s *gatewayState) {
 		s.notYet = r.now().Add(min(longestBackoff, firstBackoff<<min(s.failures-1, 10)))
 	}
 	r.tell(s, err)
+}
+
+// stays reports whether a Gateway exists and is not being deleted. It asks the API
+// server, for no cache knows at once; by a list, which is what is allowed anyway.
+func (r *Reconciler) stays(ctx context.Context, s *gatewayState) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	key := s.made.from.key()
+	gateways := &metav1.PartialObjectMetadataList{}
+	gateways.SetGroupVersionKind(schema.GroupVersion(gwapiv1.GroupVersion).WithKind("GatewayList"))
+	err := r.opts.Client.List(ctx, gateways, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
+	if err != nil {
+		return false, fmt.Errorf("cannot read Gateway %s: %w", key, err)
+	}
+	return slices.ContainsFunc(gateways.Items, func(g metav1.PartialObjectMetadata) bool {
+		return g.Name == key.Name && g.UID == s.uid && g.DeletionTimestamp == nil
+	}), nil
 }
 
 // tell records what an attempt came to.

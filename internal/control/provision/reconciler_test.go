@@ -58,6 +58,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	c := &cluster{t: t, clock: time.Unix(1_700_000_000, 0)}
 	c.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().
 		WithStatusSubresource(&corev1.Service{}, &appsv1.Deployment{}).
+		WithIndex(&gwapiv1.Gateway{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).
 		WithInterceptorFuncs(interceptor.Funcs{Apply: c.apply, Delete: c.delete}).Build()
 	c.Reconciler = New(Options{
 		Client: c.client, Changed: func() { c.changed++ }, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -157,9 +158,21 @@ func (c *cluster) expect(what, applied, deleted string) {
 	}
 }
 
+// submit submits Gateways that exist.
 func (c *cluster) submit(gateways ...Gateway) {
+	c.t.Helper()
 	w := Wanted{Settings: settings, Gateways: gateways}
 	for _, g := range gateways {
+		held := &gwapiv1.Gateway{}
+		if err := c.client.Get(c.t.Context(), g.key(), held); client.IgnoreNotFound(err) != nil {
+			c.t.Fatal(err)
+		}
+		if held.UID != g.Object.UID {
+			c.remove(g.Object)
+			if err := c.client.Create(c.t.Context(), g.Object.DeepCopy()); err != nil {
+				c.t.Fatal(err)
+			}
+		}
 		w.All = append(w.All, g.Object)
 	}
 	c.Submit(w)
@@ -175,6 +188,14 @@ func (c *cluster) get(o client.Object, name string) {
 func (c *cluster) update(o client.Object) {
 	c.t.Helper()
 	if err := c.client.Update(c.t.Context(), o, client.FieldOwner("somebody")); err != nil {
+		c.t.Fatal(err)
+	}
+	c.sync()
+}
+
+func (c *cluster) remove(o client.Object) {
+	c.t.Helper()
+	if err := c.client.Delete(c.t.Context(), o.DeepCopyObject().(client.Object)); client.IgnoreNotFound(err) != nil {
 		c.t.Fatal(err)
 	}
 	c.sync()
@@ -355,6 +376,55 @@ func TestReconcileTriesAgain(t *testing.T) {
 	if err := c.Outcomes()[g.key()].Err; err != nil {
 		t.Errorf("the end of the namespace is told: %v", err)
 	}
+}
+
+// Of a Gateway that was deleted after the last Submit, the garbage collector removes
+// everything, and nothing is made again.
+func TestReconcileMakesNothingForADeletedGateway(t *testing.T) {
+	f := func(what string, change func(c *cluster, g *gwapiv1.Gateway), applied string) {
+		t.Helper()
+		c := newCluster(t)
+		g := gateway("inference", `{}`, 80)
+		c.submit(g)
+		c.turn()
+		change(c, g.Object)
+		c.remove(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: g.name()}})
+		c.remove(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: g.name()}})
+		c.expect(what, applied, "")
+		if next := c.pass(t.Context()); !next.IsZero() {
+			t.Errorf("%s: another attempt is due at %s", what, next)
+		}
+		if err := c.Outcomes()[g.key()].Err; err != nil {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+	f("it exists", func(*cluster, *gwapiv1.Gateway) {}, "Service Deployment")
+	f("it is gone", func(c *cluster, g *gwapiv1.Gateway) { c.remove(g) }, "")
+	f("it is gone, after an attempt that failed", func(c *cluster, g *gwapiv1.Gateway) {
+		c.remove(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: Name(types.NamespacedName{Namespace: g.Namespace, Name: g.Name}, string(g.Spec.GatewayClassName))}})
+		c.refuse = func(string) error { return apierrors.NewConflict(schema.GroupResource{}, "", context.Canceled) }
+		c.turn()
+		c.refuse, c.clock = nil, c.clock.Add(firstBackoff)
+		c.remove(g)
+	}, "")
+	f("one of its name came after it", func(c *cluster, g *gwapiv1.Gateway) {
+		c.remove(g)
+		after := g.DeepCopy()
+		after.UID = "another"
+		if err := c.client.Create(t.Context(), after); err != nil {
+			t.Fatal(err)
+		}
+	}, "")
+	f("it goes once its dependents are gone", func(c *cluster, g *gwapiv1.Gateway) {
+		held := &gwapiv1.Gateway{}
+		c.get(held, g.Name)
+		held.Finalizers = []string{metav1.FinalizerDeleteDependents}
+		c.update(held)
+		c.remove(held)
+		if c.get(held, g.Name); held.DeletionTimestamp == nil {
+			t.Error("the Gateway is not being deleted")
+		}
+	}, "")
 }
 
 // TestReconcileLeavesReplicasToTheAutoscaler: at no time is their number any other
