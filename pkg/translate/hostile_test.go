@@ -60,8 +60,8 @@ func TestHostileExpressions(t *testing.T) {
 		}
 	}
 	f(2, 64, func(int) string { return "a+b" }, "")
-	f(2, 64, func(i int) string { return fmt.Sprintf("(a{1,100}){1,10}%d", i) }, "too large together")
-	f(2, 64, func(i int) string { return fmt.Sprintf("%d", i) + strings.Repeat(`\pL{1000}`, 110) }, "too large (about 110")
+	f(2, 40, func(i int) string { return fmt.Sprintf("(a{1,100}){1,10}%d", i) }, "too large together")
+	f(1, 4, func(i int) string { return fmt.Sprintf("%d", i) + strings.Repeat(`\pL{1000}`, 110) }, "too large (about 110")
 	f(1, 1, func(int) string { return strings.Repeat("(", 1000) }, "missing closing )")
 	f(1, 1, func(int) string { return strings.Repeat("(?:", 200) + "a" + strings.Repeat(")*", 200) }, "")
 	f(1, 1, func(int) string { return "((a{100}){100}){100}" }, "invalid repeat count")

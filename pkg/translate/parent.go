@@ -57,7 +57,10 @@ func (t *translation) attach(r *routeState) {
 // parentRef. The reasons narrow: a listener must be selected, then allow the
 // route, then share a hostname with it.
 func (t *translation) bind(r *routeState, g *gatewayState, ref gwapiv1.ParentReference, field string) *parentState {
-	p := &parentState{ref: ref, gateway: g}
+	p := &parentState{ref: ref, gateway: g, refused: r.oversize}
+	if p.refused != nil {
+		return p
+	}
 	refuse := func(reason gwapiv1.RouteConditionReason, at, message string) *parentState {
 		p.refused = &finding{reason: string(reason), field: at, message: message}
 		return p

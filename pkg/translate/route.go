@@ -18,6 +18,7 @@ type routeState struct {
 	rules     []routing.Rule
 	refs      refs
 	invalid   []finding // values that cannot be used, with reasons of Accepted
+	oversize  *finding  // why nothing but its parents is read
 	// broken are the indexes of the rules with invalid values, in order.
 	broken []int
 	// instructions are those of the regular expressions so far.
@@ -39,8 +40,11 @@ func (t *translation) translateRoutes() {
 			name:      nameOf(obj),
 			hostnames: readHostnames(obj.Spec.Hostnames),
 			refs:      refs{keys: map[string]bool{}},
+			oversize:  refuseOversize(obj),
 		}
-		t.translateRules(r)
+		if r.oversize == nil {
+			t.translateRules(r)
+		}
 		t.attach(r)
 		t.routes = append(t.routes, r)
 		t.warnAll("HTTPRoute", r.name, r.invalid)

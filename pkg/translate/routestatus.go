@@ -82,6 +82,9 @@ func (t *translation) parentStatus(r *routeState, p *parentState, held []metav1.
 }
 
 func (r *routeState) conditions(p *parentState) []metav1.Condition {
+	if r.oversize != nil { // its references were not read
+		return []metav1.Condition{r.acceptedCondition(p)}
+	}
 	list := []metav1.Condition{r.acceptedCondition(p), r.resolvedCondition()}
 	if p.refused == nil && len(r.broken) > 0 {
 		list = append(list, newCondition(gwapiv1.RouteConditionPartiallyInvalid, true, r.invalid[0].reason,

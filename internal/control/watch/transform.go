@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,18 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	gwapiv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"flexinfer.ai/gateway/pkg/api/v1alpha2"
+	"flexinfer.ai/gateway/pkg/translate"
 )
 
-// strip removes from an object on its way into the cache what nothing reads. It
-// must keep every field that a status update sends back whole, which is why the
-// kinds whose statuses are written lose nothing but metadata.
+// strip removes from an object on its way into the cache what nothing reads; twice
+// removes no more than once. Kinds whose statuses are written may lose metadata and
+// spec, which the API server takes from what it has when a status is written, but
+// nothing of their status.
 func strip(object any) (any, error) {
 	if m, err := meta.Accessor(object); err == nil {
 		stripMetadata(m, object)
 	}
 	switch o := object.(type) {
+	case *gwapiv1.HTTPRoute:
+		stripRoute(o)
 	case *corev1.Service:
 		o.Status.Conditions = nil
 		o.Spec.Selector = nil
@@ -84,6 +90,18 @@ func phaseOwners(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntr
 		owners = append(owners, metav1.ManagedFieldsEntry{Manager: entries[0].Manager, Operation: entries[0].Operation})
 	}
 	return owners
+}
+
+// stripRoute leaves of a route that is too large to be served its parents and
+// hostnames, and its size for translation to tell. No other metadata of a route is
+// read, and it may be as large.
+func stripRoute(r *gwapiv1.HTTPRoute) {
+	n := translate.OversizeRoute(r)
+	r.Annotations, r.Labels, r.OwnerReferences, r.Finalizers = nil, nil, nil, nil
+	if n > 0 {
+		r.Spec.Rules = nil
+		r.Annotations = map[string]string{v1alpha2.AnnotationRouteBytes: strconv.Itoa(n)}
+	}
 }
 
 func stripSlice(s *discoveryv1.EndpointSlice) {

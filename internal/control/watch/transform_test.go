@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,15 +99,59 @@ func TestHandler(t *testing.T) {
 
 func routeObject(m metav1.ObjectMeta) *gwapiv1.HTTPRoute { return &gwapiv1.HTTPRoute{ObjectMeta: m} }
 
-// Of annotations only those that steer routing are kept, of every kind.
+// A route that is too large to be served leaves its rules outside, and says how
+// large it was; any other keeps its spec.
+func TestStripRoute(t *testing.T) {
+	f := func(values, valueLength int, annotations map[string]string, wantSize string) {
+		t.Helper()
+		r := routeObject(metav1.ObjectMeta{
+			Namespace: "ns", Name: "r", Generation: 3, ResourceVersion: "7", Annotations: annotations,
+			Labels: map[string]string{"a": "b"}, Finalizers: []string{"example.com/f"}, OwnerReferences: []metav1.OwnerReference{{Name: "o"}},
+		})
+		r.Spec.ParentRefs = []gwapiv1.ParentReference{{Name: "g"}}
+		r.Spec.Hostnames = []gwapiv1.Hostname{"a.example.com"}
+		r.Spec.Rules = make([]gwapiv1.HTTPRouteRule, 1)
+		for range values {
+			r.Spec.Rules[0].Matches = append(r.Spec.Rules[0].Matches, gwapiv1.HTTPRouteMatch{
+				Headers: []gwapiv1.HTTPHeaderMatch{{Name: "X", Value: strings.Repeat("v", valueLength)}},
+			})
+		}
+		r.Status.Parents = []gwapiv1.RouteParentStatus{{ControllerName: "example.com/other"}}
+		want := &gwapiv1.HTTPRoute{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", Generation: 3, ResourceVersion: "7"},
+			Spec:       *r.Spec.DeepCopy(), Status: *r.Status.DeepCopy(),
+		}
+		if wantSize != "" {
+			want.Spec.Rules = nil
+			want.Annotations = map[string]string{v1alpha2.AnnotationRouteBytes: wantSize}
+		}
+		for _, times := range []string{"once", "twice"} {
+			got, err := strip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%d values of %d bytes, stripped %s: %.2000s", values, valueLength, times, diff)
+			}
+		}
+	}
+	said := func(n string) map[string]string { return map[string]string{v1alpha2.AnnotationRouteBytes: n} }
+	f(1, 10, nil, "")
+	f(30, 4096, nil, "")
+	f(300, 4000, nil, "1211483")
+	f(1, 10, said("1000000"), "") // somebody else's word
+	f(300, 4000, said("5"), "1211483")
+}
+
+// Of annotations only those that steer routing are kept, of every other kind.
 func TestStripAnnotations(t *testing.T) {
 	f := func(annotations, want map[string]string) {
 		t.Helper()
-		got, err := strip(&gwapiv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}})
+		got, err := strip(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got.(*gwapiv1.HTTPRoute).Annotations); diff != "" {
+		if diff := cmp.Diff(want, got.(*corev1.Service).Annotations); diff != "" {
 			t.Error(diff)
 		}
 	}

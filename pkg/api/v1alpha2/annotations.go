@@ -17,6 +17,12 @@ const (
 	AnnotationServiceLabels = AnnotationPrefix + "service-labels"
 )
 
+// AnnotationRouteBytes is how many bytes the spec of an HTTPRoute took as JSON
+// that the controller holds without its rules, because it is too large to be
+// served. The controller writes it in its own memory only and the API server
+// never stores it; what others write there is not read.
+const AnnotationRouteBytes = AnnotationPrefix + "route-bytes"
+
 // Values of AnnotationRouting.
 const (
 	RoutingSessionAffinity = "session-affinity"
