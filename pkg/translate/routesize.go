@@ -77,7 +77,7 @@ func plainlySmall(s *gwapiv1.HTTPRouteSpec) bool {
 	text += len(s.UseDefaultGateways)
 	for i := range s.Rules {
 		r := &s.Rules[i]
-		if len(r.Filters) > 0 || r.Timeouts != nil || r.Retry != nil || r.SessionPersistence != nil {
+		if len(r.Filters) > 0 || r.Timeouts != nil || r.Retry != nil || r.SessionPersistence != nil { //nolint:staticcheck // may be large as long as the API has the field
 			return false
 		}
 		text += length(r.Name)
