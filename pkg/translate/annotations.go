@@ -70,14 +70,20 @@ func readPriority(sources ...annotationSource) (int, *finding) {
 }
 
 // readUnknown finds annotations that are not read because of how they are spelt:
-// for each known one the first, in order, that is nearly it. Others of the prefix
-// may be anybody's.
+// for each known one the first, in order, that is nearly it, or has the API group
+// for a prefix. Others may be anybody's.
 func readUnknown(sources ...annotationSource) (found []finding) {
 	for _, s := range sources {
 		seen := map[string]bool{}
 		for _, key := range slices.Sorted(maps.Keys(s.annotations)) {
 			name, ours := strings.CutPrefix(key, v1alpha2.AnnotationPrefix)
-			if !ours || slices.Contains(annotationNames, name) {
+			if ours && slices.Contains(annotationNames, name) {
+				continue
+			}
+			if !ours {
+				name, ours = strings.CutPrefix(key, v1alpha2.MistakenPrefix)
+			}
+			if !ours {
 				continue
 			}
 			meant := spelling.Nearest(name, annotationNames, maxMisspelling)

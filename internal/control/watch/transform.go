@@ -59,12 +59,12 @@ func stripMetadata(m metav1.Object, object any) {
 	m.SetAnnotations(ownAnnotations(m.GetAnnotations()))
 }
 
-// ownAnnotations are those that translation may read. Others may be many and
+// ownAnnotations are those that translation reads, or tells to be mistaken. Others may be many and
 // large.
 func ownAnnotations(annotations map[string]string) map[string]string {
 	var own map[string]string
 	for key, value := range annotations {
-		if strings.HasPrefix(key, v1alpha2.AnnotationPrefix) {
+		if strings.HasPrefix(key, v1alpha2.AnnotationPrefix) || strings.HasPrefix(key, v1alpha2.MistakenPrefix) {
 			if own == nil {
 				own = map[string]string{}
 			}

@@ -3,6 +3,10 @@ package v1alpha2
 // AnnotationPrefix begins the annotations below.
 const AnnotationPrefix = "flexinfer.ai/"
 
+// MistakenPrefix is taken for AnnotationPrefix by people who know the API group; it
+// is told, and nothing of it is read.
+const MistakenPrefix = GroupName + "/"
+
 // Annotations that are read on a Model and on its Service (the Model's wins),
 // and on a Service that a route names directly.
 const (
