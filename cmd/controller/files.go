@@ -19,9 +19,9 @@ type manifestFile struct {
 // readManifests reads the files that roots name: a file whatever its name, of a
 // directory every .yaml, .yml and .json file below it, hidden ones left out and
 // links followed. What cannot be read is a finding. Files come in the order of
-// roots, those of a directory by path; each is read once. short: something could
-// not be read for want of descriptors or memory, which says nothing about the files.
-func readManifests(roots []string) (files []manifestFile, findings []finding, short bool) {
+// roots, those of a directory by path; each is read once. short are the findings
+// for want of descriptors or memory, which say nothing about the files.
+func readManifests(roots []string) (files []manifestFile, findings, short []finding) {
 	r := reader{seen: map[string]bool{}}
 	for _, root := range roots {
 		before := r.met
@@ -46,9 +46,9 @@ func readManifests(roots []string) (files []manifestFile, findings []finding, sh
 type reader struct {
 	files    []manifestFile
 	findings []finding
+	short    []finding       // those of findings for want of descriptors or memory
 	seen     map[string]bool // by real path
-	short    bool
-	met      int // what was met below a root, read already or unreadable included
+	met      int             // what was met below a root, read already or unreadable included
 }
 
 func (r *reader) find(path, message string) {
@@ -58,13 +58,14 @@ func (r *reader) find(path, message string) {
 
 // unreadable finds that path could not be read.
 func (r *reader) unreadable(path string, err error, advice string) {
-	for _, want := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
-		if errors.Is(err, want) {
-			r.short = true
-			advice = "; what was read last goes on, and it is tried again"
-		}
+	short := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+	if short {
+		advice = "; what was read last goes on, and it is tried again"
 	}
 	r.find(path, "cannot be read: "+reason(err)+advice)
+	if short {
+		r.short = append(r.short, r.findings[len(r.findings)-1])
+	}
 }
 
 // first reports whether path, wherever links lead, is met for the first time.

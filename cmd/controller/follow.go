@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"flexinfer.ai/gateway/internal/dataplane"
@@ -32,8 +31,9 @@ type follower struct {
 // not be read for want of descriptors or memory: then what is served stays.
 func (f *follower) follow() time.Duration {
 	l := load(f.roots)
-	if l.short && f.served != nil {
-		f.tell(append(f.shortage(l.findings), f.applied...))
+	if len(l.short) > 0 && f.served != nil {
+		// What else was found comes of the absence of what could not be read.
+		f.tell(slices.Concat(f.reported, l.short))
 		return readRetry
 	}
 	changed := f.served == nil || !sameConfig(f.served, l.config)
@@ -42,7 +42,7 @@ func (f *follower) follow() time.Duration {
 	}
 	f.tell(append(l.findings, f.applied...))
 	switch {
-	case l.short:
+	case len(l.short) > 0:
 		return readRetry
 	case f.unbound:
 		return dataplane.BindRetry
@@ -53,18 +53,6 @@ func (f *follower) follow() time.Duration {
 // readRetry is after what time files are read again that could not be for want of
 // descriptors or memory: no change of theirs tells when there is enough.
 const readRetry = 2 * time.Second
-
-// shortage is what was reported last with what could not be read now: the rest of
-// found comes of its absence.
-func (f *follower) shortage(found []finding) []finding {
-	told := slices.Clone(f.reported)
-	for _, x := range found {
-		if strings.HasPrefix(x.Message, "cannot be read: ") {
-			told = append(told, x)
-		}
-	}
-	return told
-}
 
 // apply serves what was loaded. Where that is not changed, a port is tried again, and
 // only its success is worth a line.

@@ -1,48 +1,18 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
 	"flexinfer.ai/gateway/internal/testrig"
-	"flexinfer.ai/gateway/pkg/fastproxy"
-	"flexinfer.ai/gateway/pkg/routing"
 )
 
 // TestFollowWithoutDescriptors: files that cannot be read for want of descriptors
 // are no change: what was read last is served on, and they are read again.
 func TestFollowWithoutDescriptors(t *testing.T) {
-	dir := t.TempDir()
-	manifest := fmt.Sprintf(`
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: gw}
-spec: {gatewayClassName: flexinfer, listeners: [{name: http, port: %d, protocol: HTTP}]}
-`, testrig.FreePort(t))
-	if err := os.WriteFile(filepath.Join(dir, "gw.yaml"), []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server, err := fastproxy.New(fastproxy.Options{
-		BindAddress: "127.0.0.1", Settings: routing.DefaultSettings(), Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = server.Drain(ended)
-	})
+	f := newFollower(t, testrig.FreePort(t))
 	told := map[bool]int{} // by gone
-	f := follower{
-		roots: []string{dir}, server: server, log: slog.New(slog.DiscardHandler),
-		report: func(_ finding, gone bool) { told[gone]++ },
-	}
+	f.report = func(_ finding, gone bool) { told[gone]++ }
 	step := func(retry bool, found, gone int) {
 		t.Helper()
 		if again := f.follow() > 0; again != retry {

@@ -43,25 +43,26 @@ func TestTell(t *testing.T) {
 	step([]finding{a}, "a")
 }
 
-// A port that stays taken is told once, however often it is tried, and so is that it
-// was got at last.
-func TestFollowTakenPort(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+// writeGateway writes the manifest of a Gateway on a port and returns its path.
+func writeGateway(t *testing.T, port uint16) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gw.yaml")
 	manifest := fmt.Sprintf(`
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: gw}
 spec: {gatewayClassName: flexinfer, listeners: [{name: http, port: %d, protocol: HTTP}]}
-`, taken.Addr().(*net.TCPAddr).Port)
-	if err := os.WriteFile(filepath.Join(dir, "gw.yaml"), []byte(manifest), 0o600); err != nil {
+`, port)
+	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var logged bytes.Buffer
-	var told []string
+	return path
+}
+
+// newFollower follows the directory of a Gateway on a port; the test says what
+// becomes of what it logs and reports.
+func newFollower(t *testing.T, port uint16) *follower {
+	t.Helper()
 	server, err := fastproxy.New(fastproxy.Options{
 		BindAddress: "127.0.0.1", Settings: routing.DefaultSettings(), Logger: slog.New(slog.DiscardHandler),
 	})
@@ -73,10 +74,21 @@ spec: {gatewayClassName: flexinfer, listeners: [{name: http, port: %d, protocol:
 		cancel()
 		_ = server.Drain(ended)
 	})
-	f := follower{
-		roots: []string{dir}, server: server, log: slog.New(slog.NewTextHandler(&logged, nil)),
-		report: func(x finding, gone bool) { told = append(told, fmt.Sprint(gone)) },
+	return &follower{roots: []string{filepath.Dir(writeGateway(t, port))}, server: server, log: slog.New(slog.DiscardHandler)}
+}
+
+// A port that stays taken is told once, however often it is tried, and so is that it
+// was got at last.
+func TestFollowTakenPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
+	var logged bytes.Buffer
+	var told []string
+	f := newFollower(t, uint16(taken.Addr().(*net.TCPAddr).Port))
+	f.log = slog.New(slog.NewTextHandler(&logged, nil))
+	f.report = func(_ finding, gone bool) { told = append(told, fmt.Sprint(gone)) }
 	step := func(retry bool, lines int, want ...string) {
 		t.Helper()
 		if again := f.follow() > 0; again != retry {

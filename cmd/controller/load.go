@@ -16,7 +16,7 @@ type loaded struct {
 	config   *routing.Config
 	findings []finding
 	decoder  *translate.Decoder
-	short    bool // not all that is there could be read; see readManifests
+	short    []finding // what could not be read just now; see readManifests
 }
 
 // load reads, decodes and translates files and directories. All Gateways share

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,16 +13,7 @@ import (
 
 // TestSnapshotFails: a script hears of mistakes by the exit code, and has the rest.
 func TestSnapshotFails(t *testing.T) {
-	good := filepath.Join(t.TempDir(), "gw.yaml")
-	manifest := `
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: gw}
-spec: {gatewayClassName: flexinfer, listeners: [{name: http, port: 8080, protocol: HTTP}]}
-`
-	if err := os.WriteFile(good, []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	good := writeGateway(t, 8080)
 	f := func(want error, says string, roots ...string) {
 		t.Helper()
 		var out, told bytes.Buffer

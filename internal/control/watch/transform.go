@@ -59,8 +59,8 @@ func stripMetadata(m metav1.Object, object any) {
 	m.SetAnnotations(ownAnnotations(m.GetAnnotations()))
 }
 
-// ownAnnotations are those that translation reads, or tells to be mistaken. Others may be many and
-// large.
+// ownAnnotations are those that translation reads, or tells to be mistaken. Others
+// may be many and large.
 func ownAnnotations(annotations map[string]string) map[string]string {
 	var own map[string]string
 	for key, value := range annotations {
