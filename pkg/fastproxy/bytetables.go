@@ -6,10 +6,8 @@ import "encoding/binary"
 type byteClass uint8
 
 const (
-	tokenByte      byteClass = 1 << iota // RFC 9110 token
-	hostByte                             // registered name, strict: letters, digits, "-._~"
-	pathByte                             // RFC 3986 pchar but "%", and "/"
-	unreservedByte                       // RFC 3986
+	tokenByte byteClass = 1 << iota // RFC 9110 token
+	hostByte                        // registered name, strict: letters, digits, "-._~"
 	hexByte
 	digitByte
 )
@@ -21,17 +19,15 @@ var byteClasses = func() (t [256]byteClass) {
 		}
 	}
 	for c := '0'; c <= '9'; c++ {
-		t[c] = tokenByte | hostByte | pathByte | unreservedByte | hexByte | digitByte
+		t[c] = tokenByte | hostByte | hexByte | digitByte
 	}
 	for c := 'a'; c <= 'z'; c++ {
-		t[c] = tokenByte | hostByte | pathByte | unreservedByte
+		t[c] = tokenByte | hostByte
 		t[c-'a'+'A'] = t[c]
 	}
 	set(hexByte, "abcdefABCDEF")
 	set(tokenByte, "!#$%&'*+-.^_`|~")
 	set(hostByte, "-._~")
-	set(unreservedByte, "-._~")
-	set(pathByte, "-._~!$&'()*+,;=:@/")
 	return t
 }()
 
@@ -43,6 +39,16 @@ func all(b []byte, class byteClass) bool {
 		}
 	}
 	return true
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// unhex is the value of a hexadecimal digit.
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return (c | 0x20) - 'a' + 10
 }
 
 // isToken says whether b is a token (RFC 9110 5.6.2): not empty, token bytes only.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"flexinfer.ai/gateway/pkg/routing"
 )
 
 // FuzzGate holds that whatever passes the gate means the same to everybody who
@@ -62,8 +64,8 @@ func checkTarget(t *testing.T, g *gate) {
 	if tg.canonical[0] == '*' {
 		return
 	}
-	again, r := appendCanonicalPath(nil, tg.canonical)
-	if r != nil || !bytes.Equal(again, tg.canonical) {
+	again, err := routing.AppendCanonicalPath(nil, tg.canonical)
+	if err != nil || !bytes.Equal(again, tg.canonical) {
 		t.Fatalf("canonical %q becomes %q", tg.canonical, again)
 	}
 	for _, segment := range strings.Split(string(tg.canonical), "/") {

@@ -1,10 +1,6 @@
 package fastproxy
 
-import (
-	"bytes"
-
-	"flexinfer.ai/gateway/pkg/routing"
-)
+import "flexinfer.ai/gateway/pkg/routing"
 
 // rewriteTarget appends the request's target with its path replaced as p says.
 // What is kept of path and query is kept byte for byte as received. prefix is
@@ -27,7 +23,7 @@ func appendRewrittenPath(dst []byte, req *request, p *routing.PathRewrite, prefi
 	if p.Type == routing.ReplaceFullPath {
 		dst = appendPath(dst, p.Value)
 	} else {
-		rest := pathAfter(req.path, req.matchPath, len(prefix))
+		rest := routing.PathAfter(req.path, req.matchPath, len(prefix))
 		dst = appendPath(dst, p.Value)
 		if len(rest) > 0 {
 			for len(dst) > start && dst[len(dst)-1] == '/' {
@@ -57,49 +53,4 @@ func appendPath(dst []byte, path string) []byte {
 		}
 	}
 	return dst
-}
-
-// pathAfter is what follows the first n bytes of canonical, in the spelling of
-// path. A path with dot segments has no such spelling (what follows would climb
-// out of the replacement): of it the canonical rest counts.
-func pathAfter(path, canonical []byte, n int) []byte {
-	if n > len(canonical) {
-		return nil
-	}
-	if bytes.Equal(path, canonical) {
-		return path[n:]
-	}
-	width, at := 0, -1
-	for i := 0; i < len(path); {
-		if width == n {
-			at = i
-		}
-		w, size := canonicalWidth(path[i:])
-		width += w
-		i += size
-	}
-	switch {
-	case width != len(canonical): // dot segments were taken out
-		return canonical[n:]
-	case width == n:
-		return nil
-	case at < 0:
-		return canonical[n:]
-	}
-	return path[at:]
-}
-
-// canonicalWidth is how many bytes appendCanonicalPath makes of the first
-// character of p, and how many bytes of p that is.
-func canonicalWidth(p []byte) (width, size int) {
-	if p[0] == '%' && len(p) > 2 {
-		if byteClasses[unhex(p[1])<<4|unhex(p[2])]&unreservedByte != 0 {
-			return 1, 3
-		}
-		return 3, 3
-	}
-	if byteClasses[p[0]]&pathByte != 0 {
-		return 1, 1
-	}
-	return 3, 1
 }

@@ -83,9 +83,9 @@ func TestRewriteKeepsTheRest(t *testing.T) {
 		for range rnd.IntN(4) {
 			rest += "/" + segment()
 		}
-		canonical, refused := appendCanonicalPath(nil, []byte(head))
-		if refused != nil {
-			t.Fatal(refused.text)
+		canonical, err := routing.AppendCanonicalPath(nil, []byte(head))
+		if err != nil {
+			t.Fatal(err)
 		}
 		req := get(t, head+rest+"?q=1")
 		got := rewriteTarget(nil, req, &routing.PathRewrite{Type: routing.ReplacePrefixMatch, Value: "/new"}, string(canonical))

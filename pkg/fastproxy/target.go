@@ -1,6 +1,10 @@
 package fastproxy
 
-import "bytes"
+import (
+	"bytes"
+
+	"flexinfer.ai/gateway/pkg/routing"
+)
 
 // requestTarget is a request's target and authority, taken apart.
 //
@@ -12,7 +16,7 @@ import "bytes"
 type requestTarget struct {
 	target, path, query []byte
 	// canonical is the path that rules are matched against; see
-	// appendCanonicalPath. It shares path's memory where both are equal.
+	// routing.AppendCanonicalPath. It shares path's memory where both are equal.
 	canonical []byte
 	// authority as received and its host; empty where the client named none.
 	authority, host []byte
@@ -63,7 +67,7 @@ func (t *requestTarget) parse(method, raw, hostField []byte, scratch *[]byte) *r
 
 // canonicalize sets t.canonical.
 func (t *requestTarget) canonicalize(scratch *[]byte) *refusal {
-	if isCanonicalPath(t.path) {
+	if routing.IsCanonicalPath(t.path) {
 		t.canonical = t.path
 		return nil
 	}
@@ -72,9 +76,13 @@ func (t *requestTarget) canonicalize(scratch *[]byte) *refusal {
 		return nil
 	}
 	n := len(*scratch)
-	out, r := appendCanonicalPath(*scratch, t.path)
-	if r != nil {
-		return r
+	out, err := routing.AppendCanonicalPath(*scratch, t.path)
+	switch err {
+	case nil:
+	case routing.ErrPathNUL:
+		return &refuseTargetNUL
+	default:
+		return &refuseTarget
 	}
 	*scratch = out
 	t.canonical = out[n:]
@@ -188,90 +196,4 @@ func appendLower(dst, b []byte) []byte {
 		}
 	}
 	return dst
-}
-
-// isCanonicalPath says whether p is its own canonical form: path bytes only,
-// no "%", no segment that begins with a dot.
-func isCanonicalPath(p []byte) bool {
-	last := byte(0)
-	for _, c := range p {
-		if byteClasses[c]&pathByte == 0 || c == '.' && last == '/' {
-			return false
-		}
-		last = c
-	}
-	return p[0] == '/'
-}
-
-const upperHex = "0123456789ABCDEF"
-
-// appendCanonicalPath appends the one form that equivalent paths share (RFC
-// 3986 6.2.2): encoded unreserved characters decoded, every other encoding in
-// upper case, bytes that a path cannot hold encoded, dot segments resolved.
-// An encoded slash stays encoded and separates nothing.
-//
-// path begins with "/"; the result does too and never climbs above it.
-func appendCanonicalPath(dst, path []byte) ([]byte, *refusal) {
-	start := len(dst)
-	for i := 0; i < len(path); i++ {
-		c := path[i]
-		switch {
-		case c == '%':
-			if i+2 >= len(path) || byteClasses[path[i+1]]&byteClasses[path[i+2]]&hexByte == 0 {
-				return nil, &refuseTarget
-			}
-			v := unhex(path[i+1])<<4 | unhex(path[i+2])
-			i += 2
-			if v == 0 {
-				return nil, &refuseTargetNUL
-			}
-			if byteClasses[v]&unreservedByte != 0 {
-				dst = append(dst, v)
-			} else {
-				dst = append(dst, '%', upperHex[v>>4], upperHex[v&15])
-			}
-		case byteClasses[c]&pathByte != 0:
-			dst = append(dst, c)
-		default:
-			dst = append(dst, '%', upperHex[c>>4], upperHex[c&15])
-		}
-	}
-	return dst[:start+removeDotSegments(dst[start:])], nil
-}
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return (c | 0x20) - 'a' + 10
-}
-
-// removeDotSegments resolves "." and ".." of p, which begins with "/", in place
-// (RFC 3986 5.2.4) and returns the new length.
-func removeDotSegments(p []byte) int {
-	w := 0
-	for r := 0; r < len(p); {
-		end := bytes.IndexByte(p[r+1:], '/')
-		if end < 0 {
-			end = len(p)
-		} else {
-			end += r + 1
-		}
-		segment := p[r+1 : end]
-		last := end == len(p)
-		switch {
-		case len(segment) == 1 && segment[0] == '.':
-		case len(segment) == 2 && segment[0] == '.' && segment[1] == '.':
-			w = max(0, bytes.LastIndexByte(p[:w], '/'))
-		default:
-			w += copy(p[w:], p[r:end])
-			last = false
-		}
-		if last { // "/a/." and "/a/.." end in a slash
-			p[w] = '/'
-			w++
-		}
-		r = end
-	}
-	return w
 }

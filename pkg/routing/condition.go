@@ -83,6 +83,11 @@ func compileMatch(m *Match) (compiledMatch, error) {
 		if !strings.HasPrefix(c.path, "/") {
 			return c, fmt.Errorf("path %q does not begin with a slash", m.Path)
 		}
+		canonical, err := AppendCanonicalPath(nil, []byte(c.path))
+		if err != nil {
+			return c, fmt.Errorf("path %q: %w", m.Path, err)
+		}
+		c.path = string(canonical)
 		if c.pathType == PathPrefix {
 			c.path = strings.TrimSuffix(c.path, "/")
 		}

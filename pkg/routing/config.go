@@ -92,7 +92,8 @@ type Rule struct {
 // PathType says how a path is compared.
 type PathType string
 
-// The path comparisons. A prefix is compared by whole segments.
+// The path comparisons. A prefix is compared by whole segments. Exact paths and
+// prefixes take every spelling of theirs: their canonical form is compared.
 const (
 	PathExact  PathType = "Exact"
 	PathPrefix PathType = "PathPrefix"
