@@ -60,7 +60,8 @@ func (x *exchange) awaitNews() bool {
 		if x.takeUpLive() {
 			return true
 		}
-		if x.decision.Backend.Serverless == nil || n == pauses || !x.pause(firstPause<<n) {
+		pause := firstPause << n
+		if x.decision.Backend.Serverless == nil || n == pauses || x.endsWithin(pause) || !x.slot.sleep(pause) {
 			break
 		}
 	}

@@ -3,6 +3,7 @@ package fastproxy
 import (
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"flexinfer.ai/gateway/pkg/routing"
 )
@@ -135,22 +136,25 @@ func (x *exchange) tryAgain(err error) bool {
 	if reason == retryNone || x.slot.gone.Load() {
 		return false
 	}
-	if x.timeIsOver() {
-		return false
+	pause := time.Duration(0)
+	if reason != retryConnect {
+		pause = backoff(x.rule.Retry.Backoff, x.tries.asked)
 	}
-	if reason == retryConnect {
+	switch {
+	case x.endsWithin(pause):
+		return false
+	case reason == retryConnect:
 		x.tries.connects++
-	} else {
-		if !x.server.retries.allow(unixNow()) {
-			return false
-		}
-		if pause := x.rule.Retry.Backoff << min(x.tries.asked, 6); pause > 0 && !x.pause(pause) {
-			return false
-		}
+	case !x.server.retries.allow(unixNow()):
+		return false
+	default:
 		x.tries.asked++
 	}
 	x.server.metrics.retried(x.decision.Backend.State, reason)
 	x.abandon(err)
+	if pause > 0 {
+		x.slot.sleep(pause) // where the client leaves meanwhile, the next try finds out
+	}
 	return true
 }
 

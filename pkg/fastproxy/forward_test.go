@@ -108,6 +108,44 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestBackoffHoldsNothing: while a request waits for its next try, the endpoint
+// of the last one does not count it.
+func TestBackoffHoldsNothing(t *testing.T) {
+	engine := &script{steps: []func(http.ResponseWriter, *http.Request){status(500), status(200)}}
+	port := testrig.FreePort(t)
+	cfg := oneModel(port, routing.StrategyDefault, startEngine(t, engine))
+	retry(1, 500)(&cfg.Routes[0].Rules[0])
+	cfg.Routes[0].Rules[0].Retry.Backoff = 700 * time.Millisecond
+	p := startProxy(t, cfg, port, nil)
+	done := make(chan int, 1)
+	go func() {
+		resp := p.post(newClient(t), "/v1/chat/completions", chat)
+		resp.Body.Close()
+		done <- resp.StatusCode
+	}()
+	eventually(t, "the first try is over", func() bool { return engine.calls.Load() == 1 && p.loads() == 0 })
+	if n := engine.calls.Load(); n != 1 {
+		t.Errorf("%d tries before the back-off was over", n)
+	}
+	if got := <-done; got != 200 {
+		t.Errorf("status %d", got)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	f := func(first time.Duration, asked int, want time.Duration) {
+		t.Helper()
+		if got := backoff(first, asked); got != want {
+			t.Errorf("%v after %d: %v, want %v", first, asked, got, want)
+		}
+	}
+	f(0, 3, 0)
+	f(time.Second, 0, time.Second)
+	f(time.Second, 3, 8*time.Second)
+	f(time.Second, 100, 64*time.Second)
+	f(99999*time.Hour, 100, 64*time.Hour)
+}
+
 func retry(attempts int, codes ...int) func(*routing.Rule) {
 	return func(r *routing.Rule) { r.Retry = &routing.Retry{Attempts: attempts, Codes: codes} }
 }

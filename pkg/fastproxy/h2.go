@@ -148,7 +148,7 @@ func (s *h2stream) check(method []byte, r *http.Request) *refusal {
 		return &refuseNoHost
 	case countFields(r.Header) > maxFields:
 		return &refuseFieldCount
-	case !lengthsOK(r.Header["Content-Length"]):
+	case !lengthOK(r.Header["Content-Length"], r.ContentLength):
 		return &refuseLength
 	case len(r.Header["Content-Type"]) > 1:
 		return &refuseTypes
@@ -162,10 +162,11 @@ func (s *h2stream) check(method []byte, r *http.Request) *refusal {
 	return s.target.parse(method, []byte(r.RequestURI), []byte(r.Host), &s.scratch)
 }
 
-// lengthsOK says whether values are at most one length. net/http takes a request
-// with a malformed one for one without a body.
-func lengthsOK(values []string) bool {
-	return len(values) == 0 || len(values) == 1 && parseLength([]byte(values[0])) >= 0
+// lengthOK says whether declared is at most one length, and that one the body's
+// length as net/http has it. It takes a malformed one for none, and of a request
+// that ends with its fields it does not look.
+func lengthOK(declared []string, length int64) bool {
+	return len(declared) == 0 || len(declared) == 1 && length >= 0 && parseLength([]byte(declared[0])) == length
 }
 
 // countFields counts the fields of h.

@@ -68,7 +68,7 @@ func TestH2Refused(t *testing.T) {
 			t.Errorf("%q: %s, want %s or a reset", raw[:3], got, raw[3])
 		}
 	}
-	for _, length := range []string{"3, 3", "+3", "-1", "3x", "18446744073709551619"} {
+	for _, length := range []string{"3, 3", "+3", "-1", "3x", "18446744073709551619", "3"} {
 		got := newH2raw(t, addr).request("POST", "/", "a", [2]string{"content-length", length})
 		if got != "400" && got != "reset" {
 			t.Errorf("content-length %q: %s, want 400 or a reset", length, got)
@@ -190,6 +190,12 @@ func TestH2Bodies(t *testing.T) {
 	hang2, w := io.Pipe()
 	go func() { _, _ = io.WriteString(w, "part") }()
 	post(hang2, -1, errClientGone)
+	short := newH2raw(t, addr)
+	short.data = "ab"
+	short.request("POST", "/", "a", [2]string{"content-length", "3"})
+	if err := <-got; err != errBadBody {
+		t.Errorf("two bytes of three: %v", err)
+	}
 }
 
 // TestH2SlowCore holds that the time-out for bodies does not run while the core
@@ -224,12 +230,13 @@ func TestH2SlowCore(t *testing.T) {
 // h2raw is an HTTP/2 client that sends what no library does. It knows just
 // enough of the protocol for one request (RFC 9113, RFC 7541).
 type h2raw struct {
-	t testing.TB
-	c net.Conn
+	t    testing.TB
+	c    net.Conn
+	data string // the body; empty: the request ends with its fields
 }
 
 func newH2raw(t testing.TB, addr string) *h2raw {
-	h := &h2raw{t, dialFront(t, addr)}
+	h := &h2raw{t: t, c: dialFront(t, addr)}
 	sendRaw(t, h.c, string(http2Preface)+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	return h
 }
@@ -247,6 +254,11 @@ func (h *h2raw) request(method, path, authority string, fields ...[2]string) str
 		}
 	}
 	head := []byte{0, 0, byte(b.Len()), 1, 5, 0, 0, 0, 1} // HEADERS, END_STREAM|END_HEADERS, stream 1
+	if h.data != "" {
+		head[4] = 4
+		b.Write([]byte{0, 0, byte(len(h.data)), 0, 1, 0, 0, 0, 1}) // DATA, END_STREAM
+		b.WriteString(h.data)
+	}
 	sendRaw(h.t, h.c, string(head)+b.String())
 	for {
 		var fh [9]byte

@@ -1,6 +1,9 @@
 package fastproxy
 
-import "io"
+import (
+	"io"
+	"strings"
+)
 
 // h2body is the body of an HTTP/2 request (requestBody).
 type h2body struct {
@@ -35,6 +38,8 @@ func (b *h2body) Read(p []byte) (int, error) {
 		b.err = io.EOF
 	case pastDeadline(err):
 		b.err = errBodyTimeout
+	case strings.Contains(err.Error(), "declared a Content-Length"):
+		b.err = errBadBody // shorter than declared, which net/http has only words for
 	default:
 		b.err = errClientGone
 	}

@@ -1,6 +1,8 @@
 package fastproxy
 
 import (
+	"time"
+
 	"flexinfer.ai/gateway/pkg/routing"
 )
 
@@ -12,7 +14,7 @@ import (
 // the request. Where it had not, other endpoints follow as after every refused
 // connection. Any error but errStale passes as it is.
 func (x *exchange) replay(err error) error {
-	if err != errStale || x.tries.replays > 0 || x.slot.gone.Load() || x.timeIsOver() {
+	if err != errStale || x.tries.replays > 0 || x.slot.gone.Load() || x.endsWithin(0) {
 		return err
 	}
 	x.tries.replays++
@@ -29,10 +31,10 @@ func (x *exchange) replay(err error) error {
 	return err
 }
 
-// timeIsOver says whether the rule's request time-out has passed.
-func (x *exchange) timeIsOver() bool {
+// endsWithin says whether the rule's request time-out passes within d.
+func (x *exchange) endsWithin(d time.Duration) bool {
 	end := x.requestDeadline()
-	return end != 0 && unixNow() >= end
+	return end != 0 && unixNow()+int64(d) >= end
 }
 
 // keepBody makes what a try had read of a streamed body, if that was all of it,

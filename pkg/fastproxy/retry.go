@@ -67,11 +67,10 @@ func (b *retryBudget) allow(now int64) bool {
 	return true
 }
 
-// pause waits between two tries; false: the client left, or the exchange's time
-// ends within the wait.
-func (x *exchange) pause(d time.Duration) bool {
-	if end := x.requestDeadline(); end != 0 && unixNow()+int64(d) >= end {
-		return false
-	}
-	return x.slot.sleep(d)
+// maxBackoff bounds the wait that is doubled.
+const maxBackoff = time.Hour
+
+// backoff is the wait before the try that follows asked earlier ones.
+func backoff(first time.Duration, asked int) time.Duration {
+	return min(first, maxBackoff) << min(asked, 6)
 }
