@@ -166,6 +166,7 @@ $(PEERS)/.ready: test/bench/peers/requirements.txt
 
 .PHONY: bench-compare
 bench-compare: go ## Compare bench-old.txt with bench.txt by benchstat
+	@for f in bench-old.txt bench.txt; do test -f $$f || { echo "$$f is missing: run make bench in each state, and keep the older one as bench-old.txt" >&2; exit 2; }; done
 	@go tool -modfile=tools/go.mod benchstat bench-old.txt bench.txt
 
 .PHONY: bench-doc

@@ -8,9 +8,14 @@ import (
 )
 
 // Process is the real environment of a program, with a context that ends at the
-// first interrupt or SIGTERM; the second one ends the process at once.
+// first interrupt, SIGTERM or, where it is not ignored (nohup), SIGHUP; the
+// second one ends the process at once.
 func Process() (context.Context, Env) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop)
 	return ctx, Env{Stdout: os.Stdout, Stderr: os.Stderr, Lookup: os.LookupEnv}
 }
