@@ -3,6 +3,7 @@ package routing
 import (
 	"bytes"
 	"errors"
+	"strings"
 )
 
 // Why a path has no canonical form.
@@ -22,9 +23,9 @@ const (
 var pathBytes = func() (t [256]pathByte) {
 	for c := range 256 {
 		switch b := byte(c); {
-		case 'a' <= b|0x20 && b|0x20 <= 'z', '0' <= b && b <= '9', bytes.IndexByte([]byte("-._~"), b) >= 0:
+		case 'a' <= b|0x20 && b|0x20 <= 'z', '0' <= b && b <= '9', strings.IndexByte("-._~", b) >= 0:
 			t[c] = inPath | unreserved
-		case bytes.IndexByte([]byte("!$&'()*+,;=:@/"), b) >= 0:
+		case strings.IndexByte("!$&'()*+,;=:@/", b) >= 0:
 			t[c] = inPath
 		}
 	}
