@@ -1,60 +1,58 @@
 package fastproxy
 
-import (
-	"bytes"
-
-	"github.com/valyala/fasthttp"
-)
+import "github.com/valyala/fasthttp"
 
 // Of the fields that fasthttp keeps apart from its list it has room for one line
-// each, the last. Where a message has several, the first that is not empty
-// stands there, and the others join the list, so that all go on. A Content-Type
-// of several lines is refused in a request: whoever reads another line than we
-// do may find another model in the body.
+// each. Where a message has several, the first that is not empty stands there,
+// and the others join the list, so that all go on. A Content-Type of several
+// lines is refused in a request: whoever reads another line than we do may find
+// another model in the body.
 
-// addAgent adds a User-Agent line.
-func addAgent(h *fasthttp.RequestHeader, value []byte) {
-	switch {
-	case len(value) == 0:
-	case len(h.UserAgent()) == 0:
-		h.SetUserAgentBytes(value)
-	default:
-		f := requestFields(h).add(fasthttp.HeaderUserAgent)
-		f.value = append(f.value, value...)
-	}
-}
-
-// readAgents gives h all User-Agent lines of its head in place of the last.
-func readAgents(h *fasthttp.RequestHeader, head []byte) {
-	h.SetUserAgentBytes(nil)
-	for line, rest := headLine(head); len(line) > 0; line, rest = headLine(rest) {
-		if name, value, _ := bytes.Cut(line, []byte{':'}); sameName(name, fasthttp.HeaderUserAgent) {
-			addAgent(h, trimOWS(value))
+// receiveRequestField adds a field as received, but for Host, which each front
+// sets. name is a token and value one that a field may have.
+func receiveRequestField(h *fasthttp.RequestHeader, name, value []byte) {
+	switch len(name) {
+	case len("User-Agent"):
+		if sameName(name, "User-Agent") {
+			if len(value) == 0 {
+				return
+			}
+			if len(h.UserAgent()) == 0 {
+				h.SetUserAgentBytes(value)
+				return
+			}
 		}
-	}
-}
-
-// readApart gives h all Content-Type, Content-Encoding and Server lines of its
-// head in place of the last of each.
-func readApart(h *fasthttp.ResponseHeader, head []byte) {
-	h.SetContentTypeBytes(nil)
-	h.SetContentEncodingBytes(nil)
-	h.SetServerBytes(nil)
-	for line, rest := headLine(head); len(line) > 0; line, rest = headLine(rest) {
-		name, value, _ := bytes.Cut(line, []byte{':'})
-		switch value = trimOWS(value); {
-		case len(value) == 0:
-		case sameName(name, fasthttp.HeaderContentType) && len(h.ContentType()) == 0:
+	case len("Content-Type"):
+		if sameName(name, "Content-Type") {
 			h.SetContentTypeBytes(value)
-		case sameName(name, fasthttp.HeaderContentEncoding) && len(h.ContentEncoding()) == 0:
-			h.SetContentEncodingBytes(value)
-		case sameName(name, fasthttp.HeaderServer) && len(h.Server()) == 0:
-			h.SetServerBytes(value)
-		case sameName(name, fasthttp.HeaderContentType),
-			sameName(name, fasthttp.HeaderContentEncoding), sameName(name, fasthttp.HeaderServer):
-			f := responseFields(h).add(string(name))
-			f.value = append(f.value, value...)
+			return
 		}
+	}
+	f := addLine(requestFields(h), name)
+	f.value = append(f.value, value...)
+}
+
+// receiveResponseField is receiveRequestField for an engine's answer, of which h
+// has no default Content-Type.
+func receiveResponseField(h *fasthttp.ResponseHeader, name, value []byte) {
+	if !isApartInResponse(name) {
+		f := addLine(responseFields(h), name)
+		f.value = append(f.value, value...)
+		return
+	}
+	switch {
+	case len(name) == len("Set-Cookie"):
+		h.AddBytesV("Set-Cookie", value)
+	case len(value) == 0:
+	case len(name) == len("Server") && len(h.Server()) == 0:
+		h.SetServerBytes(value)
+	case len(name) == len("Content-Type") && len(h.ContentType()) == 0:
+		h.SetContentTypeBytes(value)
+	case len(name) == len("Content-Encoding") && len(h.ContentEncoding()) == 0:
+		h.SetContentEncodingBytes(value)
+	default:
+		f := addLine(responseFields(h), name)
+		f.value = append(f.value, value...)
 	}
 }
 

@@ -73,7 +73,10 @@ func (l *fieldList) take(i int) headerField {
 
 // add appends a line of that name with an empty value and returns it; its key is
 // in canonical form. The pointer is valid until the list changes.
-func (l *fieldList) add(name string) *headerField {
+func (l *fieldList) add(name string) *headerField { return addLine(l, name) }
+
+// addLine is add for names of either type.
+func addLine[N []byte | string](l *fieldList, name N) *headerField {
 	s := *l
 	if len(s) < cap(s) {
 		s = s[:len(s)+1]

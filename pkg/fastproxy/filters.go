@@ -131,7 +131,7 @@ func addResponseField(h *fasthttp.ResponseHeader, name, value string) {
 
 // isApartInResponse says whether fasthttp keeps the field outside of the list
 // of an answer's field lines.
-func isApartInResponse(name string) bool {
+func isApartInResponse[N []byte | string](name N) bool {
 	switch len(name) {
 	case len("Server"):
 		return sameName(name, "Server")

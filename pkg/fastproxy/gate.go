@@ -1,16 +1,19 @@
 package fastproxy
 
-import "bytes"
+import (
+	"bytes"
 
-// gate is the strict check of an HTTP/1.x header block, and what it found.
-// It looks at the raw bytes before fasthttp sees any of them, records how the
-// body is framed, and composes the block that fasthttp gets: the same fields
-// without those that frame the message (Content-Length, Transfer-Encoding,
-// Expect, Trailer), with "/" in place of the target. So no two parsers can
-// disagree about where a message ends or whom it is for.
+	"github.com/valyala/fasthttp"
+)
+
+// gate is the strict check of an HTTP/1.x header block, and what it found. It is
+// the only reader of the block: it records how the body is framed and fills the
+// header with all fields but those that frame the message (Content-Length,
+// Transfer-Encoding, Expect, Trailer). So no two parsers can disagree about where
+// a message ends or whom it is for.
 //
 // The slices share the block's memory. One gate serves a connection; it
-// allocates nothing.
+// allocates nothing once the header's memory has grown to what it needs.
 type gate struct {
 	method, rawTarget []byte
 	target            requestTarget
@@ -25,7 +28,7 @@ type gate struct {
 	// keepAlive: it asked (HTTP/1.0) for the contrary.
 	close, keepAlive bool
 
-	fields       int // position behind the request line
+	header       *fasthttp.RequestHeader // what examine fills
 	host         []byte
 	hostSeen     bool
 	lengthSeen   bool
@@ -33,33 +36,28 @@ type gate struct {
 	upgradeAsked bool // Connection: upgrade
 	upgradeSeen  int
 	typeSeen     bool
-	agents       int // User-Agent lines
-
-	omitted  [maxOmitted]span
-	nOmitted int
 }
 
-// span is a part of a header block.
-type span struct{ start, end int }
-
-const (
-	// maxOmitted bounds the field lines that are kept from fasthttp.
-	maxOmitted = 8
-	// maxFields bounds the fields of one message.
-	maxFields = 256
-)
+// maxFields bounds the fields of one message.
+const maxFields = 256
 
 // examine checks head, one header block from its request line to its blank
-// line, both included, in which every line ends in CRLF (headScan saw to that).
-// scratch is memory for what has to be built. It returns why the message is
-// refused, nil if it is not.
-func (g *gate) examine(head []byte, scratch *[]byte) *refusal {
-	*g = gate{}
+// line, both included, in which every line ends in CRLF (headScan saw to that),
+// and fills h, which is empty, with its method and fields. scratch is memory for
+// what has to be built. It returns why the message is refused, nil if it is not.
+func (g *gate) examine(head []byte, h *fasthttp.RequestHeader, scratch *[]byte) *refusal {
+	*g = gate{header: h}
+	r := g.read(head, scratch)
+	g.header = nil
+	return r
+}
+
+func (g *gate) read(head []byte, scratch *[]byte) *refusal {
 	end := bytes.IndexByte(head, '\n') + 1
 	if r := g.requestLine(head[:end-2]); r != nil {
 		return r
 	}
-	g.fields = end
+	g.header.SetMethodBytes(g.method)
 	for n := 0; ; n++ {
 		start := end
 		if head[start] == '\r' && start+2 == len(head) {
@@ -69,7 +67,7 @@ func (g *gate) examine(head []byte, scratch *[]byte) *refusal {
 			return &refuseFieldCount
 		}
 		end += bytes.IndexByte(head[start:], '\n') + 1
-		if r := g.field(head[start:end-2], span{start, end}); r != nil {
+		if r := g.field(head[start : end-2]); r != nil {
 			return r
 		}
 	}
@@ -105,8 +103,8 @@ func (g *gate) requestLine(line []byte) *refusal {
 	return nil
 }
 
-// field checks one field line without its CRLF; at is where it stands.
-func (g *gate) field(line []byte, at span) *refusal {
+// field checks one field line without its CRLF and takes what it says.
+func (g *gate) field(line []byte) *refusal {
 	if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
 		return &refuseFold
 	}
@@ -125,23 +123,23 @@ func (g *gate) field(line []byte, at span) *refusal {
 				return &refuseNoHost
 			}
 			g.host, g.hostSeen = value, true
+			g.header.SetHostBytes(value)
+			return nil
 		}
 	case len("expect"):
 		if equalFold(name, "expect") {
-			return g.expectation(value, at)
+			return g.expectation(value)
 		}
 	case len("upgrade"): // and trailer
 		if equalFold(name, "upgrade") {
 			g.upgrade = value
 			g.upgradeSeen++
 		} else if equalFold(name, "trailer") {
-			return g.omit(at)
+			return nil
 		}
 	case len("connection"): // and user-agent
 		if equalFold(name, "connection") {
 			g.connection(value)
-		} else if equalFold(name, "user-agent") {
-			g.agents++
 		}
 	case len("content-type"):
 		if equalFold(name, "content-type") {
@@ -152,27 +150,18 @@ func (g *gate) field(line []byte, at span) *refusal {
 		}
 	case len("content-length"):
 		if equalFold(name, "content-length") {
-			return g.contentLength(value, at)
+			return g.contentLength(value)
 		}
 	case len("transfer-encoding"):
 		if equalFold(name, "transfer-encoding") {
-			return g.transferEncoding(value, at)
+			return g.transferEncoding(value)
 		}
 	}
+	receiveRequestField(g.header, name, value)
 	return nil
 }
 
-// omit keeps a line from fasthttp.
-func (g *gate) omit(at span) *refusal {
-	if g.nOmitted == maxOmitted {
-		return &refuseFieldCount
-	}
-	g.omitted[g.nOmitted] = at
-	g.nOmitted++
-	return nil
-}
-
-func (g *gate) expectation(value []byte, at span) *refusal {
+func (g *gate) expectation(value []byte) *refusal {
 	switch {
 	case g.http10: // RFC 9110 10.1.1: ignored in HTTP/1.0
 	case g.expect || !equalFold(value, "100-continue"):
@@ -180,10 +169,10 @@ func (g *gate) expectation(value []byte, at span) *refusal {
 	default:
 		g.expect = true
 	}
-	return g.omit(at)
+	return nil
 }
 
-func (g *gate) contentLength(value []byte, at span) *refusal {
+func (g *gate) contentLength(value []byte) *refusal {
 	// 18 digits are below 2^63 whatever they are.
 	if g.lengthSeen || len(value) == 0 || len(value) > 18 || !all(value, digitByte) {
 		return &refuseLength
@@ -192,10 +181,10 @@ func (g *gate) contentLength(value []byte, at span) *refusal {
 	for _, c := range value {
 		g.bodyLen = g.bodyLen*10 + int64(c-'0')
 	}
-	return g.omit(at)
+	return nil
 }
 
-func (g *gate) transferEncoding(value []byte, at span) *refusal {
+func (g *gate) transferEncoding(value []byte) *refusal {
 	if g.teSeen || g.http10 || len(value) == 0 {
 		return &refuseTE
 	}
@@ -203,7 +192,7 @@ func (g *gate) transferEncoding(value []byte, at span) *refusal {
 		return &refuseCoding
 	}
 	g.teSeen = true
-	return g.omit(at)
+	return nil
 }
 
 // connection notes what the options of a Connection field ask for. Options
@@ -273,21 +262,4 @@ func isProtocol(b []byte) bool {
 		return isToken(b[:i]) && isToken(b[i+1:])
 	}
 	return isToken(b)
-}
-
-// compose writes the block that fasthttp gets into dst, which is at least as
-// long as head, and returns its length.
-func (g *gate) compose(dst, head []byte) int {
-	n := copy(dst, g.method)
-	if g.http10 {
-		n += copy(dst[n:], " / HTTP/1.0\r\n")
-	} else {
-		n += copy(dst[n:], " / HTTP/1.1\r\n")
-	}
-	from := g.fields
-	for _, o := range g.omitted[:g.nOmitted] {
-		n += copy(dst[n:], head[from:o.start])
-		from = o.end
-	}
-	return n + copy(dst[n:], head[from:])
 }

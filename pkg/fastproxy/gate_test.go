@@ -2,25 +2,34 @@ package fastproxy
 
 import (
 	"testing"
+
+	"github.com/valyala/fasthttp"
 )
 
 // pass runs a message's head through scan and gate, as a connection does.
 func pass(raw string) (g gate, head []byte, r *refusal) {
+	g, _, head, r = passFields(raw)
+	return g, head, r
+}
+
+// passFields is pass with the header that the gate fills.
+func passFields(raw string) (g gate, h *fasthttp.RequestHeader, head []byte, r *refusal) {
 	b := []byte(raw)
+	h = &fasthttp.RequestHeader{}
 	var s headScan
 	for {
 		n, skip, ref := s.next(b)
 		switch {
 		case ref != nil:
-			return g, nil, ref
+			return g, h, nil, ref
 		case skip > 0:
 			b = b[skip:]
 		case n == 0:
-			return g, nil, nil
+			return g, h, nil, nil
 		default:
 			var scratch []byte
-			r = g.examine(b[:n], &scratch)
-			return g, b[:n], r
+			r = g.examine(b[:n], h, &scratch)
+			return g, h, b[:n], r
 		}
 	}
 }

@@ -58,8 +58,8 @@ func (c *h1conn) received(n int) bool {
 }
 
 // nextRequest takes the next request's head from what was received: finds its
-// end, has the gate examine it and fasthttp read it. false: it is not there yet,
-// or it was refused, which ends the connection.
+// end and has the gate read it. false: it is not there yet, or it was refused,
+// which ends the connection.
 func (c *h1conn) nextRequest() bool {
 	head, r := c.findHead()
 	if head == nil && r == nil {
@@ -67,12 +67,12 @@ func (c *h1conn) nextRequest() bool {
 	}
 	c.built = c.built[:0]
 	if r == nil {
-		r = c.gate.examine(head, &c.built)
-	}
-	if r == nil {
-		c.codec, r = readCodec(&c.gate, head)
+		c.heads = takeHeads(len(head))
+		r = c.gate.examine(head, &c.heads.request, &c.built)
 	}
 	if r != nil {
+		c.heads.release()
+		c.heads = nil
 		c.refuse(r)
 		return false
 	}
@@ -112,22 +112,18 @@ func (c *h1conn) serveRequest() {
 // fillRequest puts the neutral form of the request into x.
 func (c *h1conn) fillRequest(x *exchange) {
 	g, t := &c.gate, &c.gate.target
-	h := &c.codec.request
-	h.SetRequestURIBytes(t.target)
-	h.Del("Content-Length") // fasthttp puts 0 where the block it got has none
-	g.close = g.close || h.ConnectionClose()
 	x.slot, x.port, x.sniListener = &c.slot, c.acceptor.port, c.listenerKey
 	x.interim = nil
 	if !g.http10 {
 		x.interim = c
 	}
 	x.req = request{
-		header: h, method: g.method, target: t.target, path: t.path, query: t.query,
+		header: &c.heads.request, method: g.method, target: t.target, path: t.path, query: t.query,
 		matchPath: t.canonical, authority: t.authority, host: t.host,
 		remote: c.remote, upgrade: g.upgrade, body: &c.body,
 		tls: c.listenerKey != "", http10: g.http10,
 	}
-	x.resp = response{header: &c.codec.response, body: x.resp.body[:0]}
+	x.resp = response{header: &c.heads.response, body: x.resp.body[:0]}
 }
 
 // endExchange gives the exchange back, whatever happened, and reads away what is
@@ -143,8 +139,8 @@ func (c *h1conn) endExchange() {
 	}
 	c.stream.release()
 	c.finishExchange()
-	c.codec.release()
-	c.codec = nil
+	c.heads.release()
+	c.heads = nil
 	if c.next == stepOn && !c.body.drain() {
 		c.next = stepLinger
 	}

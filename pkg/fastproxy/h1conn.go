@@ -23,7 +23,7 @@ type h1conn struct {
 	next            nextStep
 	// begun: a request's head has been taken, and serve is to go on with it.
 	begun bool
-	codec *h1codec // of the request that is served
+	heads *h1heads // of the request that is served
 	// answered: a byte of the current exchange's answer has been written.
 	answered bool
 	x        *exchange

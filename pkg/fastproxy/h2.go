@@ -189,14 +189,9 @@ func (s *h2stream) fillHeader(method []byte, r *http.Request) {
 		switch name {
 		case "Content-Length", "Transfer-Encoding", "Expect", "Trailer", "Connection", "Upgrade", "Host":
 			continue
-		case "User-Agent":
-			for _, v := range values {
-				addAgent(h, []byte(v))
-			}
-			continue
 		}
 		for _, v := range values {
-			h.Add(name, v)
+			receiveRequestField(h, []byte(name), []byte(v))
 		}
 	}
 }

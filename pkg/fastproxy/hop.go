@@ -31,7 +31,6 @@ func stripHopByHop(h *fasthttp.RequestHeader) {
 // stripHopFields removes the hop-by-hop fields alone.
 func stripHopFields(h *fasthttp.RequestHeader) {
 	requestFields(h).removeHop(true)
-	h.ResetConnectionClose()
 }
 
 // stripResponseHopByHop is stripHopByHop for an engine's answer. An answer that
@@ -52,7 +51,6 @@ func stripResponseHopByHop(h *fasthttp.ResponseHeader) {
 		}
 	}
 	l.removeHop(false)
-	h.ResetConnectionClose()
 }
 
 // isHopField says whether a canonical field name is of one hop.

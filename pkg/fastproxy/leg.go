@@ -123,7 +123,7 @@ func (l *leg) replace() error {
 // without a word.
 func (l *leg) roundTrip(h *fasthttp.RequestHeader, body []byte, stream requestBody, resp *fasthttp.ResponseHeader, x informer) error {
 	l.ended, l.remaining = false, 0
-	l.head = responseHead{toHead: h.IsHead(), asked: h.Peek(fasthttp.HeaderUpgrade)}
+	l.head = responseHead{fields: resp, toHead: h.IsHead(), asked: h.Peek(fasthttp.HeaderUpgrade)}
 	if err := l.upload.prepare(body, stream); err != nil {
 		return err
 	}

@@ -33,7 +33,6 @@ var (
 	refuseExpect      = refusal{417, "expect", "the only expectation is 100-continue"}
 	refuseUpgrade     = refusal{400, "upgrade", "Connection: upgrade and close exclude each other"}
 	refuseSlowHead    = refusal{408, "header_timeout", "the header block took too long"}
-	refuseCodec       = refusal{400, "codec", "malformed request"}
 	refusePanic       = refusal{500, "panic", "internal error"}
 	refuseFull        = refusal{503, "connections", "too many connections"}
 )

@@ -1,31 +1,27 @@
 package fastproxy
 
 import (
-	"bufio"
 	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
 )
 
-// parsedRequest reads a head of LF-separated lines as the front would hand it on.
+// parsedRequest reads a head of CRLF-joined lines as the front would hand it on.
 func parsedRequest(t testing.TB, lines ...string) *request {
 	t.Helper()
-	h := &fasthttp.RequestHeader{}
-	h.SetNoDefaultContentType(true)
 	raw := strings.Join(lines, "\r\n") + "\r\n\r\n"
-	if err := h.Read(bufio.NewReader(strings.NewReader(raw))); err != nil {
-		t.Fatalf("cannot read %q: %v", raw, err)
+	g, h, _, r := passFields(raw)
+	if r != nil {
+		t.Fatalf("%q refused: %s", raw, r.text)
 	}
-	req := &request{header: h, method: h.Method(), remote: []byte("192.0.2.7:41000")}
-	var target requestTarget
-	var scratch []byte
-	if r := target.parse(h.Method(), h.RequestURI(), h.Host(), &scratch); r != nil {
-		t.Fatalf("target of %q refused: %s", raw, r.text)
+	h.SetNoDefaultContentType(true)
+	tg := &g.target
+	return &request{
+		header: h, method: g.method, remote: []byte("192.0.2.7:41000"),
+		target: tg.target, path: tg.path, query: tg.query,
+		matchPath: tg.canonical, authority: tg.authority, host: tg.host,
 	}
-	req.target, req.path, req.query = target.target, target.path, target.query
-	req.matchPath, req.authority, req.host = target.canonical, target.authority, target.host
-	return req
 }
 
 // get is parsedRequest of a GET with further field lines.
@@ -37,10 +33,10 @@ func get(t testing.TB, target string, fields ...string) *request {
 // parsedAnswer reads an answer's head.
 func parsedAnswer(t testing.TB, lines ...string) *fasthttp.ResponseHeader {
 	t.Helper()
-	h := &fasthttp.ResponseHeader{}
-	h.SetNoDefaultContentType(true)
 	raw := strings.Join(lines, "\r\n") + "\r\n\r\n"
-	if err := h.Read(bufio.NewReader(strings.NewReader(raw))); err != nil {
+	h := &fasthttp.ResponseHeader{}
+	head := responseHead{fields: h, asked: []byte("websocket")}
+	if err := head.parse([]byte(raw)); err != nil {
 		t.Fatalf("cannot read %q: %v", raw, err)
 	}
 	return h

@@ -27,12 +27,13 @@ const (
 	bodyTunnel                        // 101: the connection now belongs to another protocol
 )
 
-// responseHead is what a response's head says about the connection and the
-// body. It is read more strictly than fasthttp reads it: what two parsers may
-// take differently is refused.
+// responseHead reads a response's head into fields and keeps what it says about
+// the connection and the body. It is strict: what two parsers may take
+// differently is refused.
 type responseHead struct {
-	toHead bool   // it answers a HEAD request
-	asked  []byte // the protocol that the request asked to upgrade to; empty: none
+	fields *fasthttp.ResponseHeader // gets status and fields; without a default Content-Type
+	toHead bool                     // it answers a HEAD request
+	asked  []byte                   // the protocol that the request asked to upgrade to; empty: none
 
 	status  int
 	framing bodyFraming
@@ -42,10 +43,9 @@ type responseHead struct {
 	keepAlive    bool
 	keepAliveFor time.Duration
 
-	http10, upgraded        bool
-	sawLength, sawEncoding  bool
-	types, codings, servers int // lines of fields of which fasthttp keeps one
-	closes, keeps           bool
+	http10, upgraded       bool
+	sawLength, sawEncoding bool
+	closes, keeps          bool
 }
 
 // readFinalHead reads heads up to the final one, which stays in resp; interim
@@ -60,12 +60,7 @@ func (l *leg) readFinalHead(resp *fasthttp.ResponseHeader, x informer) error {
 		if err = l.head.parse(block); err != nil {
 			return err
 		}
-		if err = resp.Read(u.br); err != nil {
-			return errBadResponse
-		}
-		if l.head.types > 1 || l.head.codings > 1 || l.head.servers > 1 {
-			readApart(resp, block) // still buffered
-		}
+		_, _ = u.br.Discard(len(block)) // all of it is buffered
 		switch s := l.head.status; {
 		case s == fasthttp.StatusRequestTimeout && u.reused && !l.head.keepAlive &&
 			l.upload.repeatable() && monotonic()-l.sent <= staleWindow:
@@ -139,7 +134,9 @@ func (u *upstreamConn) growReader() bool {
 
 // parse reads a head block; errBadResponse where it is malformed or ambiguous.
 func (r *responseHead) parse(b []byte) error {
-	*r = responseHead{toHead: r.toHead, asked: r.asked, length: -1}
+	*r = responseHead{fields: r.fields, toHead: r.toHead, asked: r.asked, length: -1}
+	r.fields.Reset()
+	r.fields.SetNoDefaultContentType(true)
 	line, b := headLine(b)
 	if !r.parseStatus(line) {
 		return errBadResponse
@@ -153,9 +150,14 @@ func (r *responseHead) parse(b []byte) error {
 			break
 		}
 		colon := bytes.IndexByte(line, ':')
-		if colon <= 0 || !isToken(line[:colon]) || !r.field(line[:colon], trimOWS(line[colon+1:])) {
+		if colon <= 0 || !isToken(line[:colon]) {
 			return errBadResponse
 		}
+		name, value := line[:colon], trimOWS(line[colon+1:])
+		if !fieldValueOK(value) || !r.field(name, value) {
+			return errBadResponse
+		}
+		receiveResponseField(r.fields, name, value)
 	}
 	return r.conclude()
 }
@@ -191,6 +193,8 @@ func (r *responseHead) parseStatus(line []byte) bool {
 		}
 		r.status = r.status*10 + int(c-'0')
 	}
+	r.fields.SetStatusCode(r.status)
+	r.fields.SetStatusMessage(line[min(len(line), len(prefix)+1):])
 	return r.status >= 100 && r.status <= 599
 }
 
@@ -206,18 +210,6 @@ func (r *responseHead) field(name, value []byte) bool {
 			r.connection(value)
 		} else if equalFold(name, "keep-alive") {
 			r.keepAliveFor = keepAliveTimeout(value)
-		}
-	case len("Server"):
-		if equalFold(name, "server") {
-			r.servers++
-		}
-	case len("Content-Type"):
-		if equalFold(name, "content-type") {
-			r.types++
-		}
-	case len("Content-Encoding"):
-		if equalFold(name, "content-encoding") {
-			r.codings++
 		}
 	case len("Content-Length"):
 		if equalFold(name, "content-length") {
