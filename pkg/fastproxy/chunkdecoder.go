@@ -28,12 +28,15 @@ const (
 	bodyDone
 )
 
-// chunkDecoder takes the framing off a chunked body that arrives in pieces. It
-// is strict: CRLF line ends, sizes of hexadecimal digits alone (blanks behind
-// them, which some servers pad with, are let pass), trailers of tokens and
-// field values; and it bounds what a body may hold beside its payload. The zero
-// value is ready; it is used again by reset.
+// chunkDecoder takes the framing off a chunked body (RFC 9112 7.1) that arrives
+// in pieces, a client's or an engine's. It is strict: CRLF line ends, sizes of at
+// most 15 hexadecimal digits with nothing around them, extensions without control
+// bytes, trailers of tokens and field values; and it bounds what a body may hold
+// beside its payload. It reads nothing itself. The zero value is ready; it is
+// used again by reset.
 type chunkDecoder struct {
+	// blanks lets blanks behind a size pass, with which some servers pad it.
+	blanks  bool
 	state   decoderState
 	digits  int
 	line    int   // bytes of the size line so far
@@ -42,52 +45,66 @@ type chunkDecoder struct {
 	trailer []byte // the trailer section, CRLF line ends
 }
 
-func (c *chunkDecoder) reset() { *c = chunkDecoder{trailer: c.trailer[:0]} }
+func (c *chunkDecoder) reset() { *c = chunkDecoder{blanks: c.blanks, trailer: c.trailer[:0]} }
 
 // done tells whether the body has ended; what follows belongs to nobody.
 func (c *chunkDecoder) done() bool { return c.state == bodyDone }
 
 // next reads b up to the end of the first contiguous piece of payload and
 // returns it, a part of b, and how much of b it has used. It stops early only
-// at the body's end. Error: errBadResponse, after which c is unusable.
-func (c *chunkDecoder) next(b []byte) (piece []byte, used int, err error) {
-	for used < len(b) {
-		switch c.state {
-		case inPayload:
-			n := int(min(c.left, int64(len(b)-used)))
-			piece = b[used : used+n]
-			if c.left -= int64(n); c.left == 0 {
-				c.state = atDataCR
-			}
-			return piece, used + n, nil
-		case inTrailer:
-			n, ok := c.readTrailer(b[used:])
-			used += n
-			if !ok {
-				return nil, used, errBadResponse
-			}
-		case bodyDone:
-			return nil, used, nil
-		default:
-			if !c.readByte(b[used]) {
-				return nil, used, errBadResponse
-			}
-			used++
+// at the body's end. false: the body is malformed, and c unusable.
+func (c *chunkDecoder) next(b []byte) (piece []byte, used int, ok bool) {
+	used, ok = c.framing(b)
+	n := min(c.payload(), int64(len(b)-used))
+	if !ok || n == 0 {
+		return nil, used, ok
+	}
+	c.taken(n)
+	return b[used : used+int(n)], used + int(n), true
+}
+
+// framing reads b up to the next byte of payload, or the body's end, and returns
+// how much of b that was; false as in next.
+func (c *chunkDecoder) framing(b []byte) (used int, ok bool) {
+	for used < len(b) && c.state != inPayload && c.state != bodyDone {
+		n := 1
+		if c.state == inTrailer {
+			n, ok = c.readTrailer(b[used:])
+		} else {
+			ok = c.readByte(b[used])
+		}
+		used += n
+		if !ok {
+			return used, false
 		}
 	}
-	return nil, used, nil
+	return used, true
+}
+
+// payload is how much payload follows before the next framing.
+func (c *chunkDecoder) payload() int64 {
+	if c.state != inPayload {
+		return 0
+	}
+	return c.left
+}
+
+// taken says that n bytes of the payload were read.
+func (c *chunkDecoder) taken(n int64) {
+	if c.left -= n; c.left == 0 {
+		c.state = atDataCR
+	}
 }
 
 // readByte takes one byte of a size line or of the end of a chunk.
 func (c *chunkDecoder) readByte(b byte) bool {
 	switch c.state {
 	case inSize:
-		v := hexValue(b)
-		if v < 0 {
+		if byteClasses[b]&hexByte == 0 {
 			return c.digits > 0 && c.sizeEnd(b)
 		}
 		c.digits++
-		c.left = c.left<<4 | int64(v)
+		c.left = c.left<<4 | int64(unhex(b))
 		return c.digits <= maxSizeDigits && c.countLine()
 	case inSizeBlanks:
 		return c.sizeEnd(b)
@@ -111,12 +128,12 @@ func (c *chunkDecoder) readByte(b byte) bool {
 
 // sizeEnd takes a byte behind the digits.
 func (c *chunkDecoder) sizeEnd(b byte) bool {
-	switch b {
-	case '\r':
+	switch {
+	case b == '\r':
 		c.state = atSizeLF
-	case ';':
+	case b == ';':
 		c.state = inExtension
-	case ' ', '\t':
+	case c.blanks && (b == ' ' || b == '\t'):
 		c.state = inSizeBlanks
 	default:
 		return false
@@ -206,17 +223,4 @@ func framesMessage(name []byte) bool {
 		}
 	}
 	return false
-}
-
-// hexValue is the value of a hexadecimal digit, -1 for another byte.
-func hexValue(b byte) int {
-	switch {
-	case '0' <= b && b <= '9':
-		return int(b - '0')
-	case 'a' <= b && b <= 'f':
-		return int(b-'a') + 10
-	case 'A' <= b && b <= 'F':
-		return int(b-'A') + 10
-	}
-	return -1
 }

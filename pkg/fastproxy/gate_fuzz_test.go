@@ -167,36 +167,28 @@ func checkNetHTTP(t *testing.T, g *gate, head []byte) {
 	}
 }
 
-// decodeChunks runs a chunked body through bodyChunks, in pieces of n bytes.
-// rest is what follows the body; ok: it ended and was well-formed.
+// decodeChunks runs a client's chunked body through a decoder, in pieces of n
+// bytes. rest is what follows the body; ok: it ended and was well-formed.
 func decodeChunks(raw []byte, n int) (content, rest []byte, ok bool) {
-	var r bodyChunks
+	var c chunkDecoder
 	var buf []byte
-	var left int64
 	for {
-		if left > 0 {
-			take := min(left, int64(len(buf)))
-			content = append(content, buf[:take]...)
-			buf = buf[take:]
-			if left -= take; left == 0 {
-				r.dataRead()
-			}
+		take := min(c.payload(), int64(len(buf)))
+		content = append(content, buf[:take]...)
+		buf = buf[take:]
+		if take > 0 {
+			c.taken(take)
 		}
-		if left == 0 {
-			consumed, size, state, err := r.next(buf)
-			buf = buf[consumed:]
-			if err != nil {
-				return nil, nil, false
-			}
-			if state == chunkEnd {
-				return content, append(buf, raw...), true
-			}
-			if state == chunkData {
-				left = size
-				continue
-			}
-		}
-		if len(raw) == 0 {
+		used, ok := c.framing(buf)
+		buf = buf[used:]
+		switch {
+		case !ok:
+			return nil, nil, false
+		case c.done():
+			return content, append(buf, raw...), true
+		case len(buf) > 0:
+			continue
+		case len(raw) == 0:
 			return nil, nil, false
 		}
 		piece := min(n, len(raw))

@@ -11,9 +11,9 @@ import (
 type h1body struct {
 	c *h1conn
 	// length is the declared length, -1 for chunks; left is what is still to
-	// come of it, or of the current chunk.
+	// come of it.
 	length, left int64
-	chunks       bodyChunks
+	chunks       chunkDecoder
 	// expect: 100 Continue is owed before the first wait for the body.
 	expect bool
 	// until bounds all reads, Unix nanoseconds; 0: each read has its time-out.
@@ -29,7 +29,8 @@ var continueLine = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
 // begin starts the body that the gate has found.
 func (b *h1body) begin(g *gate) {
-	*b = h1body{c: b.c, length: g.bodyLen, left: max(g.bodyLen, 0), done: g.bodyLen == 0}
+	b.chunks.reset()
+	*b = h1body{c: b.c, chunks: b.chunks, length: g.bodyLen, left: max(g.bodyLen, 0), done: g.bodyLen == 0}
 	// A client that has sent some does not wait (RFC 9110 10.1.1). So who reads
 	// first says it, the exchange's goroutine: an upload beside the answer would
 	// write into that.
@@ -67,7 +68,8 @@ func (b *h1body) Read(p []byte) (int, error) {
 	}
 	var n int
 	if b.length >= 0 {
-		n, b.err = b.readSome(p)
+		n, b.err = b.readSome(p[:min(int64(len(p)), b.left)])
+		b.left -= int64(n)
 	} else {
 		n, b.err = b.readChunked(p)
 	}
@@ -86,10 +88,9 @@ func (b *h1body) Read(p []byte) (int, error) {
 // directBodyRead is from which size a read bypasses the connection's buffer.
 const directBodyRead = 2 << 10
 
-// readSome reads at most b.left bytes: from the buffer, else from the socket.
+// readSome reads once: from the buffer, else from the socket.
 func (b *h1body) readSome(p []byte) (int, error) {
 	c := b.c
-	p = p[:min(int64(len(p)), b.left)]
 	if c.r == c.w {
 		if len(p) >= directBodyRead {
 			return b.readDirect(p)
@@ -100,7 +101,6 @@ func (b *h1body) readSome(p []byte) (int, error) {
 	}
 	n := copy(p, c.buf[c.r:c.w])
 	c.r += n
-	b.left -= int64(n)
 	return n, nil
 }
 
@@ -111,7 +111,6 @@ func (b *h1body) readDirect(p []byte) (int, error) {
 			return 0, err
 		}
 		n, err := b.c.conn.Read(p)
-		b.left -= int64(n)
 		switch {
 		case n > 0:
 			return n, nil
@@ -178,26 +177,22 @@ func bodyError(err error) error {
 
 // readChunked reads content of the current chunk, or finds the next one first.
 func (b *h1body) readChunked(p []byte) (int, error) {
-	for b.left == 0 {
-		consumed, size, state, err := b.chunks.next(b.c.buffered())
-		b.c.r += consumed
+	for b.chunks.payload() == 0 {
+		used, ok := b.chunks.framing(b.c.buffered())
+		b.c.r += used
 		switch {
-		case err != nil:
-			return 0, err
-		case state == chunkEnd:
+		case !ok:
+			return 0, errBadBody
+		case b.chunks.done():
 			return 0, io.EOF
-		case state == chunkData:
-			b.left = size
-		default:
+		case b.chunks.payload() == 0:
 			if err := b.fill(); err != nil {
 				return 0, err
 			}
 		}
 	}
-	n, err := b.readSome(p)
-	if err == nil && b.left == 0 {
-		b.chunks.dataRead()
-	}
+	n, err := b.readSome(p[:min(int64(len(p)), b.chunks.payload())])
+	b.chunks.taken(int64(n))
 	return n, err
 }
 
@@ -210,7 +205,8 @@ const (
 
 // drainable says whether drain can succeed, as far as is known beforehand.
 func (b *h1body) drainable() bool {
-	return b.done || !b.interrupted.Load() && !b.expect && (b.err == nil || b.err == io.EOF) && b.left <= drainBytes
+	return b.done || !b.interrupted.Load() && !b.expect && (b.err == nil || b.err == io.EOF) &&
+		b.left <= drainBytes && b.chunks.payload() <= drainBytes
 }
 
 // drain reads away what is left of the body; false: the connection cannot be

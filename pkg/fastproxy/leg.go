@@ -183,6 +183,7 @@ func (l *leg) begin() {
 	l.remaining = l.head.length
 	l.ended = l.head.framing == bodyNone
 	if l.head.framing == bodyChunked {
+		l.chunks.blanks = true
 		l.chunks.reset()
 	}
 	if l.head.keepAliveFor > 0 {

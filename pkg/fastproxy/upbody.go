@@ -52,10 +52,10 @@ func (l *leg) completeChunks(dst []byte) ([]byte, bool) {
 	}
 	begin := len(dst)
 	for used := 0; used < len(b); {
-		piece, n, err := l.chunks.next(b[used:])
+		piece, n, ok := l.chunks.next(b[used:])
 		dst = append(dst, piece...)
 		used += n
-		if err != nil || l.chunks.done() && (used < len(b) || len(l.chunks.trailer) > 0) {
+		if !ok || l.chunks.done() && (used < len(b) || len(l.chunks.trailer) > 0) {
 			break
 		}
 	}
@@ -121,11 +121,11 @@ func (l *leg) writeChunks(w flushWriter) (written int64, err error) {
 			return written, l.bodyError(err)
 		}
 		var out []byte
-		used := 0
-		for used < len(b) && err == nil && !l.chunks.done() {
+		used, ok := 0, true
+		for used < len(b) && ok && !l.chunks.done() {
 			var piece []byte
 			var n int
-			piece, n, err = l.chunks.next(b[used:])
+			piece, n, ok = l.chunks.next(b[used:])
 			used += n
 			if out == nil {
 				out = piece
@@ -136,8 +136,11 @@ func (l *leg) writeChunks(w flushWriter) (written int64, err error) {
 		n, werr := passOn(w, out, l.chunks.done())
 		written += n
 		br.Discard(used)
-		if err != nil || werr != nil {
-			return written, firstError(err, werr)
+		switch {
+		case !ok:
+			return written, errBadResponse
+		case werr != nil:
+			return written, werr
 		}
 	}
 	return written, nil
@@ -210,13 +213,6 @@ func passOn(w flushWriter, b []byte, last bool) (int64, error) {
 		return int64(n), errClientWrite
 	}
 	return int64(n), nil
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // bodyError turns the error that ended a body into what the core knows.
