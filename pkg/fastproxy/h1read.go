@@ -76,6 +76,11 @@ func (c *h1conn) wake() {
 	}
 }
 
+// lastLook is how long a connection that has been claimed is looked at once more
+// for a request. A read whose deadline has passed makes no attempt, so it has to
+// outlast what a busy machine keeps a goroutine waiting.
+const lastLook = 50 * time.Millisecond
+
 // waitedInVain is where a wait for a request has ended without one. A request
 // that has arrived on a connection that a drain has claimed is still served.
 func (c *h1conn) waitedInVain(err error) {
@@ -84,7 +89,7 @@ func (c *h1conn) waitedInVain(err error) {
 	}
 	if c.state.Load() == int32(connEnding) {
 		c.readBy = 0
-		_ = c.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		_ = c.conn.SetReadDeadline(time.Now().Add(lastLook))
 		if c.fill() == nil {
 			c.wake()
 			return
