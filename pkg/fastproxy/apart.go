@@ -35,25 +35,26 @@ func receiveRequestField(h *fasthttp.RequestHeader, name, value []byte) {
 // receiveResponseField is receiveRequestField for an engine's answer, of which h
 // has no default Content-Type.
 func receiveResponseField(h *fasthttp.ResponseHeader, name, value []byte) {
-	if !isApartInResponse(name) {
-		f := addLine(responseFields(h), name)
-		f.value = append(f.value, value...)
-		return
+	if isApartInResponse(name) { // its length tells which
+		switch {
+		case len(name) == len("Set-Cookie"):
+			h.AddBytesV("Set-Cookie", value)
+			return
+		case len(value) == 0:
+			return
+		case len(name) == len("Server") && len(h.Server()) == 0:
+			h.SetServerBytes(value)
+			return
+		case len(name) == len("Content-Type") && len(h.ContentType()) == 0:
+			h.SetContentTypeBytes(value)
+			return
+		case len(name) == len("Content-Encoding") && len(h.ContentEncoding()) == 0:
+			h.SetContentEncodingBytes(value)
+			return
+		}
 	}
-	switch {
-	case len(name) == len("Set-Cookie"):
-		h.AddBytesV("Set-Cookie", value)
-	case len(value) == 0:
-	case len(name) == len("Server") && len(h.Server()) == 0:
-		h.SetServerBytes(value)
-	case len(name) == len("Content-Type") && len(h.ContentType()) == 0:
-		h.SetContentTypeBytes(value)
-	case len(name) == len("Content-Encoding") && len(h.ContentEncoding()) == 0:
-		h.SetContentEncodingBytes(value)
-	default:
-		f := addLine(responseFields(h), name)
-		f.value = append(f.value, value...)
-	}
+	f := addLine(responseFields(h), name)
+	f.value = append(f.value, value...)
 }
 
 // appendCodings appends the values of all Content-Encoding lines of h, as one.

@@ -86,6 +86,9 @@ func checkFields(t *testing.T, h *fasthttp.RequestHeader, head []byte) {
 		m[name] = append(m[name], value)
 	}
 	lines := strings.Split(strings.TrimSuffix(string(head), "\r\n\r\n"), "\r\n")
+	if method, _, _ := strings.Cut(lines[0], " "); string(h.Method()) != method {
+		t.Fatalf("the method of %q is taken for %q", head, h.Method())
+	}
 	for _, line := range lines[1:] {
 		name, value, _ := strings.Cut(line, ":")
 		value = strings.Trim(value, " \t")
@@ -122,6 +125,9 @@ func checkFields(t *testing.T, h *fasthttp.RequestHeader, head []byte) {
 	}
 	if rest, _ := io.ReadAll(br); string(rest) != "rest" {
 		t.Fatalf("fasthttp ends %q at %q", out, rest)
+	}
+	if !bytes.Equal(again.Method(), h.Method()) || !bytes.Equal(again.Host(), h.Host()) || string(again.RequestURI()) != "/" {
+		t.Fatalf("fasthttp sees %q %q %q in %q", again.Method(), again.RequestURI(), again.Host(), out)
 	}
 	if again.ContentLength() > 0 || again.ContentLength() == -1 {
 		t.Fatalf("fasthttp sees a body in %q", out)
