@@ -85,19 +85,23 @@ var pathCharacters = regexp.MustCompile(`^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9
 // maxPathLength bounds match and replacement paths, in bytes (Gateway API).
 const maxPathLength = 1024
 
+// plainDots decodes the dots of a path, as they are before paths are compared.
+var plainDots = strings.NewReplacer("%2e", ".", "%2E", ".")
+
 // checkPathValue finds what the Gateway API forbids in an Exact or PathPrefix
-// path; "" is nothing.
+// path, however its dots are spelt, and what no request can hold; "" is nothing.
 func checkPathValue(path string) string {
 	if problem := checkPathSyntax(path); problem != "" {
 		return problem
 	}
-	for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F"} {
-		if strings.Contains(path, bad) {
+	plain := plainDots.Replace(path)
+	for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F", "%00"} {
+		if strings.Contains(plain, bad) {
 			return fmt.Sprintf("path %q contains %q, which no request path has after cleaning: remove it", path, bad)
 		}
 	}
 	for _, bad := range []string{"/.", "/.."} {
-		if strings.HasSuffix(path, bad) {
+		if strings.HasSuffix(plain, bad) {
 			return fmt.Sprintf("path %q ends with %q, which no request path does after cleaning: remove it", path, bad)
 		}
 	}
